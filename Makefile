@@ -1,0 +1,98 @@
+# Turnmeter. `make help` lists what there is.
+
+BUILD ?= build
+CC ?= cc
+MUSL_CC ?= musl-gcc
+PREFIX := $(BUILD)/prefix
+VERSION := $(shell cat VERSION)
+OPT ?= -O2 -g
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla
+WERROR ?=
+SANITIZE ?=
+
+CPPFLAGS += -D_GNU_SOURCE -DTURNMETER_VERSION='"$(VERSION)"' -I. -D_FORTIFY_SOURCE=2
+CFLAGS += -std=c17 $(OPT) $(WARN) $(WERROR) $(SANITIZE) -MMD -MP -fstack-protector-strong
+LDFLAGS += $(SANITIZE)
+
+PROGRAMS := mockllm tmtool launcher collector agent-c
+BINARIES := $(addprefix $(PREFIX)/bin/,$(PROGRAMS))
+
+.DEFAULT_GOAL := all
+
+# ---- sources: one folder a program; main.c is the program, the rest is linked into its tests too
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(1)))
+static_objects = $(patsubst %.c,$(BUILD)/static/%.o,$(1))
+COMMON := $(call objects,common/*.c)
+MOCKLLM := $(call objects,mockllm/*.c)
+COLLECTOR := $(call objects,collector/*.c)
+AGENT_C := $(call objects,agent/c/*.c)
+LAUNCHER := $(call static_objects,$(wildcard collector/launcher/*.c) common/error.c common/loop.c common/buf.c common/number.c)
+TMTOOL := $(call static_objects,$(wildcard mockllm/tmtool/*.c) common/error.c common/number.c)
+
+MOCKLLM_LIBS := -lmicrohttpd -ljansson -lmd -lm -lpthread
+COLLECTOR_LIBS := -lcurl -ljansson -lmd -lm
+AGENT_C_LIBS := -lcurl -ljansson -lm
+
+## all: build every program of ours into build/prefix
+.PHONY: all
+all: $(BINARIES)
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+# Static programs that must start fast and anywhere: musl, or STATIC_CC="gcc" for glibc.
+STATIC_CC ?= $(MUSL_CC)
+$(BUILD)/static/%.o: %.c
+	@mkdir -p $(@D)
+	$(STATIC_CC) $(CPPFLAGS) -std=c17 -Os -g $(WARN) $(WERROR) -MMD -MP -c -o $@ $<
+
+$(PREFIX)/bin/mockllm: $(MOCKLLM) $(COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(MOCKLLM_LIBS)
+
+$(PREFIX)/bin/collector: $(COLLECTOR) $(COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(COLLECTOR_LIBS)
+
+$(PREFIX)/bin/agent-c: $(AGENT_C) $(COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(AGENT_C_LIBS)
+
+$(PREFIX)/bin/launcher: $(LAUNCHER)
+	@mkdir -p $(@D)
+	$(STATIC_CC) -static -o $@ $^
+
+$(PREFIX)/bin/tmtool: $(TMTOOL)
+	@mkdir -p $(@D)
+	$(STATIC_CC) -static -s -o $@ $^
+
+# ---- unit tests: tests/unit/AREA/test_*.c, each a program linked with the area's objects
+AREA_common := $(COMMON)
+AREA_mockllm := $(filter-out %/main.o,$(MOCKLLM)) $(COMMON)
+AREA_collector := $(filter-out %/main.o,$(COLLECTOR)) $(COMMON)
+AREA_agent-c := $(filter-out %/main.o,$(AGENT_C)) $(COMMON)
+UNIT_SOURCES := $(wildcard tests/unit/*/test_*.c)
+UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
+
+.SECONDEXPANSION:
+$(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $$(AREA_$$(firstword $$(subst /, ,$$*)))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(COLLECTOR_LIBS) $(MOCKLLM_LIBS)
+
+## unit: run the unit tests
+.PHONY: unit
+unit: $(UNIT_TESTS)
+	@for t in $(UNIT_TESTS); do $$t || exit 1; done
+
+## clean: remove what was built
+.PHONY: clean
+clean:
+	rm -rf $(BUILD)
+
+## help: this list
+.PHONY: help
+help:
+	@sed -n 's/^## \([^:]*\): \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

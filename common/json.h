@@ -1,0 +1,61 @@
+/*
+ * Reading JSON with messages that name the file and the field, over jansson.
+ *
+ * `where` is the path shown in messages: "configs/quick.json" or "configs/quick.json: plan.limits".
+ * Our own files are read strictly: duplicate keys and unknown fields are errors. All values that
+ * are borrowed live as long as the json_t they come from.
+ */
+#ifndef COMMON_JSON_H
+#define COMMON_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct error;
+
+enum { JSON_FILE_MAX = 16 << 20 };
+
+/* Load a file of at most JSON_FILE_MAX bytes: an object. New reference, or NULL. */
+json_t *json_read_file(const char *path, struct error *err);
+/* The same for text that came from `where`. */
+json_t *json_read_text(const char *text, size_t length, const char *where, struct error *err);
+
+enum json_field_kind {
+	JSON_FIELD_TEXT,   /* out: const char *; min, max: length in bytes */
+	JSON_FIELD_INT,    /* out: int64_t; min, max */
+	JSON_FIELD_REAL,   /* out: double (an integer is taken too); real_min, real_max */
+	JSON_FIELD_BOOL,   /* out: bool */
+	JSON_FIELD_OBJECT, /* out: json_t *, borrowed */
+	JSON_FIELD_ARRAY,  /* out: json_t *, borrowed; min, max: number of items */
+};
+
+/* One field of an object. Tables of these validate, and document, every file of ours. */
+struct json_field {
+	const char *name;
+	enum json_field_kind kind;
+	bool optional; /* absent or null: *out keeps its value */
+	void *out;
+	int64_t min, max;
+	double real_min, real_max;
+	const char *help; /* what it means, with its unit */
+};
+
+/*
+ * Read the fields of `object`; any other member is an error ("unknown field", "$schema" is
+ * allowed). Messages: "WHERE: plan.repetitions: must be an integer of 1 to 1000, is 0". `path` is
+ * the object's own path ("plan"), "" at the top.
+ */
+int json_read_fields(const json_t *object, const char *where, const char *path,
+	const struct json_field *fields, size_t count, struct error *err);
+
+/* An array of texts, each of 1 to max_length bytes, to a NULL-ended array of borrowed pointers;
+ * free() it. */
+const char **json_read_texts(const json_t *array, const char *where, const char *path,
+	size_t max_length, struct error *err);
+
+/* What a value is, for messages: "null", "an object", "-3", "\"text…\" (shortened)". Static
+ * storage, two at once. */
+const char *json_describe(const json_t *value);
+
+#endif
