@@ -103,8 +103,8 @@ const char *json_describe(const json_t *value)
 static int refuse(const char *where, const char *path, const char *name, const char *expected,
 	const json_t *found, struct error *err)
 {
-	return error_set(err, 0, "%s: %s%s%s: must be %s, is %s", where, path, *path ? "." : "",
-		name, expected, json_describe(found));
+	return error_set(err, 0, "%s: %s%s%s: must be %s, is %s", where, path,
+		*path && *name != '[' ? "." : "", name, expected, json_describe(found));
 }
 
 static int read_field(const json_t *value, const char *where, const char *path,

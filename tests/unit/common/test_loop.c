@@ -1,0 +1,205 @@
+#include "common/loop.h"
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/rng.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <cmocka.h>
+
+static struct loop *loop;
+static struct error err;
+
+static int setup(void **state)
+{
+	(void)state;
+	loop = loop_new(&err);
+	return loop ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	loop_free(loop);
+	return 0;
+}
+
+struct recorder {
+	struct timer timer;
+	int id;
+};
+
+static int order[64];
+static size_t order_length;
+
+static void record(struct timer *timer)
+{
+	assert_int_equal(timer->slot, 0);
+	order[order_length++] = container_of(timer, struct recorder, timer)->id;
+}
+
+static void timers_expire_in_deadline_order(void **state)
+{
+	(void)state;
+	order_length = 0;
+	struct recorder recorders[50];
+	int64_t start_ns = now_ns() - 1000;
+	uint64_t seed = 7;
+	int64_t deadlines[50];
+	for (int i = 0; i < 50; i++) {
+		deadlines[i] = start_ns - rng_between(&seed, 0, 1000000);
+		recorders[i] = (struct recorder){.timer.expired = record, .id = i};
+		loop_timer_set(loop, &recorders[i].timer, start_ns + NS_PER_S);
+	}
+	for (int i = 0; i < 50; i++) /* move every one, then clear every fifth */
+		loop_timer_set(loop, &recorders[i].timer, deadlines[i]);
+	for (int i = 0; i < 50; i += 5)
+		loop_timer_clear(loop, &recorders[i].timer);
+	assert_int_equal(loop_once(loop, 0, &err), 0);
+	assert_int_equal(order_length, 40);
+	for (size_t i = 1; i < order_length; i++)
+		assert_true(deadlines[order[i - 1]] <= deadlines[order[i]]);
+}
+
+static void cleared_timer_never_expires(void **state)
+{
+	(void)state;
+	order_length = 0;
+	struct recorder one = {.timer.expired = record};
+	loop_timer_clear(loop, &one.timer); /* not set: no-op */
+	loop_timer_set(loop, &one.timer, now_ns());
+	loop_timer_clear(loop, &one.timer);
+	assert_int_equal(loop_once(loop, 0, &err), 0);
+	assert_int_equal(order_length, 0);
+}
+
+static void wait_ends_at_the_next_deadline(void **state)
+{
+	(void)state;
+	order_length = 0;
+	struct recorder one = {.timer.expired = record};
+	int64_t deadline_ns = now_ns() + 3 * NS_PER_MS;
+	loop_timer_set(loop, &one.timer, deadline_ns);
+	while (!order_length)
+		assert_int_equal(loop_once(loop, -1, &err), 0);
+	assert_true(now_ns() >= deadline_ns);
+}
+
+struct pair {
+	struct source source;
+	struct pair *other;
+	int calls;
+};
+
+static void remove_other(struct source *source, uint32_t events)
+{
+	struct pair *pair = container_of(source, struct pair, source);
+	assert_true(events & EPOLLIN);
+	pair->calls++;
+	if (pair->other) {
+		loop_remove(loop, &pair->other->source);
+		loop_free_later(loop, pair->other);
+		pair->other = NULL;
+	}
+}
+
+static void removed_source_gets_no_event_of_the_batch(void **state)
+{
+	(void)state;
+	int pipes[2][2];
+	struct pair *pairs[2];
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pipe2(pipes[i], O_CLOEXEC), 0);
+		assert_int_equal(write(pipes[i][1], "x", 1), 1);
+		pairs[i] = calloc(1, sizeof *pairs[i]);
+		pairs[i]->source.ready = remove_other;
+		assert_int_equal(loop_add(loop, &pairs[i]->source, pipes[i][0], EPOLLIN, &err), 0);
+	}
+	pairs[0]->other = pairs[1];
+	pairs[1]->other = pairs[0];
+	assert_int_equal(loop_once(loop, -1, &err), 0);
+	/* whichever came first has removed, and freed, the other */
+	struct pair *left = NULL;
+	for (int i = 0; i < 2; i++) {
+		struct source probe = {.fd = -1};
+		if (loop_add(loop, &probe, pipes[i][0], EPOLLIN, &err))
+			left = pairs[i];
+		else
+			loop_remove(loop, &probe);
+	}
+	assert_non_null(left);
+	assert_int_equal(left->calls, 1);
+	loop_remove(loop, &left->source);
+	free(left);
+	for (int i = 0; i < 2; i++) {
+		close(pipes[i][0]);
+		close(pipes[i][1]);
+	}
+}
+
+static void slot_taken_anew_does_not_get_old_events(void **state)
+{
+	(void)state;
+	int pipes[2];
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	assert_int_equal(write(pipes[1], "x", 1), 1);
+	struct pair first = {.source.ready = remove_other}, second = {.source.ready = remove_other};
+	assert_int_equal(loop_add(loop, &first.source, pipes[0], EPOLLIN, &err), 0);
+	loop_remove(loop, &first.source);
+	assert_int_equal(loop_add(loop, &second.source, pipes[0], EPOLLIN, &err), 0);
+	assert_int_equal(second.source.slot, first.source.slot);
+	assert_int_not_equal(second.source.serial, first.source.serial);
+	assert_int_equal(loop_once(loop, 0, &err), 0);
+	assert_int_equal(first.calls, 0);
+	assert_int_equal(second.calls, 1);
+	loop_remove(loop, &second.source);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+static void bad_descriptor_is_told(void **state)
+{
+	(void)state;
+	struct source source = {.ready = remove_other};
+	assert_int_equal(loop_add(loop, &source, 1 << 20, EPOLLIN, &err), -1);
+	assert_string_equal(err.text, "cannot watch descriptor 1048576: Bad file descriptor");
+	assert_int_equal(source.fd, -1);
+	loop_remove(loop, &source);
+}
+
+static void stop_from_timer(struct timer *timer)
+{
+	(void)timer;
+	loop_stop(loop);
+}
+
+static void run_ends_by_stop(void **state)
+{
+	(void)state;
+	struct timer timer = {.expired = stop_from_timer};
+	loop_timer_set(loop, &timer, now_ns());
+	assert_int_equal(loop_run(loop, &err), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(timers_expire_in_deadline_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(cleared_timer_never_expires, setup, teardown),
+		cmocka_unit_test_setup_teardown(wait_ends_at_the_next_deadline, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			removed_source_gets_no_event_of_the_batch, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			slot_taken_anew_does_not_get_old_events, setup, teardown),
+		cmocka_unit_test_setup_teardown(bad_descriptor_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(run_ends_by_stop, setup, teardown),
+	};
+	return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
+}
