@@ -50,7 +50,9 @@ struct run_facts {
 	struct memory_sample at_peak;
 	int64_t memory_samples;
 	int64_t cpu_usage_usec, cpu_user_usec, cpu_system_usec;
-	int64_t cpu_at_first_request_usec; /* usage when the first request was seen */
+	/* the same when the first request was seen */
+	int64_t cpu_at_first_request_usec;
+	int64_t cpu_user_at_first_request_usec, cpu_system_at_first_request_usec;
 	int64_t oom_events, oom_kill_events; /* leaf and container, deltas */
 	int64_t refault_events;              /* workingset_refault_*, delta */
 	int64_t swap_peak_bytes;             /* 0 where swap is off in the container */
