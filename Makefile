@@ -9,10 +9,11 @@ OPT ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla
 WERROR ?=
 SANITIZE ?=
+FORTIFY ?= -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 
-CPPFLAGS += -D_GNU_SOURCE -DTURNMETER_VERSION='"$(VERSION)"' -I. -D_FORTIFY_SOURCE=2
-CFLAGS += -std=c17 $(OPT) $(WARN) $(WERROR) $(SANITIZE) -MMD -MP -fstack-protector-strong
-LDFLAGS += $(SANITIZE)
+override CPPFLAGS += -D_GNU_SOURCE -DTURNMETER_VERSION='"$(VERSION)"' -I. $(FORTIFY)
+override CFLAGS += -std=c17 $(OPT) $(WARN) $(WERROR) $(SANITIZE) -MMD -MP -fstack-protector-strong
+override LDFLAGS += $(SANITIZE)
 
 PROGRAMS := mockllm tmtool launcher collector agent-c
 BINARIES := $(addprefix $(PREFIX)/bin/,$(PROGRAMS))
@@ -80,10 +81,45 @@ $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $$(AREA_$$(firstword $$(subst /, ,$
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(COLLECTOR_LIBS) $(MOCKLLM_LIBS)
 
-## unit: run the unit tests
+## unit: run the unit tests (cmocka)
 .PHONY: unit
 unit: $(UNIT_TESTS)
-	@for t in $(UNIT_TESTS); do $$t || exit 1; done
+	@status=0; for t in $(UNIT_TESTS); do echo "== $$t"; $$t || status=1; done; exit $$status
+
+# ---- checks
+BATS := $(wildcard tests/*.bats)
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+
+## deps: install the Debian packages that building, testing and linting need (as root)
+.PHONY: deps
+deps:
+	@scripts/deps.sh build test lint
+
+## check: build and run every test; ends in "N passed, N failed"
+.PHONY: check
+check:
+	@scripts/deps.sh build test
+	@$(MAKE) --no-print-directory all runtimes unit-programs
+	@BUILD=$(BUILD) scripts/check.sh \
+		"unit=$(MAKE) --no-print-directory unit" \
+		$(foreach b,$(BATS),"$(basename $(notdir $(b)))=bats --tap $(b)") \
+		"conformance=$(MAKE) --no-print-directory conformance" \
+		"clients=$(MAKE) --no-print-directory clients"
+
+.PHONY: unit-programs
+unit-programs: $(UNIT_TESTS)
+
+## lint: formatting, clang-tidy, shellcheck, and a build with warnings as errors (gcc and clang)
+.PHONY: lint
+lint:
+	@scripts/deps.sh build test lint
+	@scripts/lint.sh
+
+## asan: the unit tests under AddressSanitizer and UBSan
+.PHONY: asan
+asan:
+	@scripts/deps.sh build test
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan SANITIZE="$(SANITIZERS)" FORTIFY= OPT="-O1 -g" unit
 
 ## clean: remove what was built
 .PHONY: clean

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Makes sure that the Debian packages of one or more sets are installed.
+#   scripts/deps.sh build|test|lint …
+# As root on Debian it installs what is missing, after saying so; otherwise it prints the command
+# that would and exits 1. Silent when nothing is missing.
+set -euo pipefail
+
+packages_of() {
+  case "$1" in
+  build) echo gcc libc6-dev make pkg-config musl-tools libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libmd-dev nodejs npm ;;
+  test) echo libcmocka-dev bats curl python3 jq clang ;;
+  lint) echo clang clang-format clang-tidy shellcheck ;;
+  *)
+    echo "deps.sh: unknown set '$1': must be build, test or lint" >&2
+    exit 2
+    ;;
+  esac
+}
+
+# What a package is there for, where another source may have provided it.
+provided() {
+  case "$1" in
+  nodejs) command -v node ;;
+  npm | jq | python3 | curl | bats | make | gcc | clang | clang-format | clang-tidy | shellcheck) command -v "$1" ;;
+  *) dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed' ;;
+  esac >/dev/null 2>&1
+}
+
+missing=()
+for set in "$@"; do
+  for package in $(packages_of "$set"); do
+    if ! provided "$package"; then
+      missing+=("$package")
+    fi
+  done
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ ! -f /etc/debian_version ]; then
+  echo "missing (names of Debian's packages): ${missing[*]}; install them with this system's package manager" >&2
+  exit 1
+fi
+if [ "$(id -u)" -ne 0 ]; then
+  echo "missing packages; install them with: sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+  exit 1
+fi
+echo "installing Debian packages: ${missing[*]}" >&2
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
