@@ -131,4 +131,5 @@ clean:
 help:
 	@sed -n 's/^## \([^:]*\): \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
+.SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
