@@ -36,7 +36,7 @@ AGENT_C_LIBS := -lcurl -ljansson -lm
 
 ## all: build every program of ours into build/prefix
 .PHONY: all
-all: $(BINARIES)
+all: $(BINARIES) $(PREFIX)/js/agent.mjs
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -67,6 +67,22 @@ $(PREFIX)/bin/launcher: $(LAUNCHER)
 $(PREFIX)/bin/tmtool: $(TMTOOL)
 	@mkdir -p $(@D)
 	$(STATIC_CC) -static -s -o $@ $^
+
+# ---- JavaScript: the agent, and the runtimes it is measured on (RUNTIME_CPU=arm64 for another machine)
+$(PREFIX)/js/agent.mjs: agent/js/agent.mjs
+	@mkdir -p $(@D)
+	cp $< $@
+
+RUNTIME_CPU ?= $(if $(filter aarch64,$(shell uname -m)),arm64,x64)
+RUNTIMES_STAMP := $(PREFIX)/runtimes/.stamp-$(RUNTIME_CPU)
+$(RUNTIMES_STAMP): agent/js/runtimes/package-lock.json scripts/runtimes.sh
+	@rm -f $(@D)/.stamp-*
+	scripts/runtimes.sh $(@D) $(RUNTIME_CPU)
+	@touch $@
+
+## runtimes: fetch the pinned Node.js, Bun and Deno into build/prefix/runtimes
+.PHONY: runtimes
+runtimes: $(RUNTIMES_STAMP)
 
 # ---- unit tests: tests/unit/AREA/test_*.c, each a program linked with the area's objects
 AREA_common := $(COMMON)
