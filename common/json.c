@@ -65,6 +65,47 @@ json_t *json_read_file(const char *path, struct error *err)
 	return parse(text, length, path, err);
 }
 
+/* Length of the valid UTF-8 character at text, 0 if there is none. NUL-terminated. */
+static size_t character_length(const unsigned char *text)
+{
+	if (text[0] < 0x80)
+		return text[0] ? 1 : 0;
+	size_t length = text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
+	if (text[0] < 0xc2 || text[0] > 0xf4)
+		return 0;
+	unsigned char low = text[0] == 0xe0 ? 0xa0 : text[0] == 0xf0 ? 0x90 : 0x80;
+	unsigned char high = text[0] == 0xed ? 0x9f : text[0] == 0xf4 ? 0x8f : 0xbf;
+	if (text[1] < low || text[1] > high)
+		return 0;
+	for (size_t i = 2; i < length; i++) {
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	return length;
+}
+
+json_t *json_text(const char *bytes, size_t max_bytes)
+{
+	const unsigned char *at = (const unsigned char *)(bytes ? bytes : "");
+	auto_free char *out = xmalloc(strlen((const char *)at) + 1);
+	size_t length = 0;
+	while (*at) {
+		size_t step = character_length(at);
+		if (length + (step ? step : 1) > max_bytes)
+			break;
+		if (step)
+			memcpy(out + length, at, step);
+		else
+			out[length] = '?';
+		length += step ? step : 1;
+		at += step ? step : 1;
+	}
+	json_t *value = json_stringn(out, length);
+	if (!value)
+		die_oom();
+	return value;
+}
+
 const char *json_describe(const json_t *value)
 {
 	static char texts[2][80];

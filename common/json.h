@@ -54,6 +54,12 @@ int json_read_fields(const json_t *object, const char *where, const char *path,
 const char **json_read_texts(const json_t *array, const char *where, const char *path,
 	size_t max_length, struct error *err);
 
+/*
+ * A JSON string of outside bytes, never NULL: each byte that is not part of valid UTF-8 becomes
+ * '?', and the text is cut to at most max_bytes at a character's edge. NULL is the empty string.
+ */
+json_t *json_text(const char *bytes, size_t max_bytes);
+
 /* What a value is, for messages: "null", "an object", "-3", "\"text…\" (shortened)". Static
  * storage, two at once. */
 const char *json_describe(const json_t *value);

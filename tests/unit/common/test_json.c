@@ -133,6 +133,30 @@ static void lists_of_texts(void **state)
 		"a.json: plan.contenders[1]: must be a text of 1 to 2 bytes without NUL, is 3");
 }
 
+static void texts_are_made_valid(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *bytes;
+		size_t max;
+		const char *expected;
+	} rows[] = {
+		{NULL, 10, ""}, {"", 10, ""}, {"a\tb", 10, "a\tb"}, {"abcdef", 3, "abc"},
+		{"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 100,
+			"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
+		{"a\xe2\x82\xac", 3, "a"},        /* not cut in the middle */
+		{"a\xe2\x82", 10, "a??"},         /* torn */
+		{"\x80\xc0\xaf\xff", 10, "????"}, /* never valid */
+		{"\xed\xa0\x80", 10, "???"},      /* a surrogate */
+		{"\xf4\x90\x80\x80", 10, "????"}, /* beyond U+10FFFF */
+		{"\xe0\x80\x80", 10, "???"},      /* overlong */
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		json_auto_t *value = json_text(rows[i].bytes, rows[i].max);
+		assert_string_equal(json_string_value(value), rows[i].expected);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +165,7 @@ int main(void)
 		cmocka_unit_test(good_values),
 		cmocka_unit_test(files),
 		cmocka_unit_test(lists_of_texts),
+		cmocka_unit_test(texts_are_made_valid),
 	};
 	return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }
