@@ -1,0 +1,1078 @@
+#include "collector/cgroup.h"
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/error.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define LAUNCHER_LEAF "turnmeter-launcher"
+#define RUN_LEAF "turnmeter-run-"
+
+#define REMEDY                                                                                     \
+	"run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes COMMAND"
+
+enum { TEXT_MAX = 16 << 10, DEPTH_MAX = 16 };
+
+/* v1 says "no limit" by the largest multiple of the page size that fits. */
+static const int64_t V1_NO_LIMIT = INT64_C(0x7fffffff00000000);
+
+static const char *const part_names[CGROUP_PARTS] = {"memory", "cpuacct", "cpu", "cpuset"};
+
+/* ---- files */
+
+static int read_at(int dir_fd, const char *name, char *text, size_t size, struct error *err)
+{
+	auto_close int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, errno, "cannot open '%s'", name);
+	size_t length = 0;
+	for (;;) {
+		ssize_t got = read(fd, text + length, size - 1 - length);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return error_set(err, errno, "cannot read '%s'", name);
+		length += (size_t)got;
+		if (!got)
+			break;
+		if (length == size - 1)
+			return error_set(err, EFBIG, "cannot read '%s'", name);
+	}
+	while (length && isspace((unsigned char)text[length - 1]))
+		length--;
+	text[length] = '\0';
+	return 0;
+}
+
+/* cgroup files take one value by one write. */
+static int write_at(int dir_fd, const char *name, const char *text, struct error *err)
+{
+	auto_close int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, errno, "cannot open '%s'", name);
+	ssize_t put;
+	do
+		put = write(fd, text, strlen(text));
+	while (put < 0 && errno == EINTR);
+	if (put < 0)
+		return error_set(err, errno, "cannot write '%s' to '%s'", text, name);
+	return 0;
+}
+
+static int write_number_at(int dir_fd, const char *name, int64_t value, struct error *err)
+{
+	char text[32];
+	snprintf(text, sizeof text, "%" PRId64, value);
+	return write_at(dir_fd, name, text, err);
+}
+
+static int parse_number(const char *text, const char **end, int64_t *value)
+{
+	char *after;
+	errno = 0;
+	unsigned long long number = strtoull(text, &after, 10);
+	if (!isdigit((unsigned char)*text) || errno)
+		return -1;
+	*value = number > INT64_MAX ? INT64_MAX : (int64_t)number;
+	if (end)
+		*end = after;
+	return 0;
+}
+
+static int read_number_at(int dir_fd, const char *name, int64_t *value, struct error *err)
+{
+	char text[64];
+	if (read_at(dir_fd, name, text, sizeof text, err))
+		return -1;
+	const char *end;
+	if (parse_number(text, &end, value) || *end)
+		return error_set(err, 0, "'%s' is no number: '%s'", name, text);
+	return 0;
+}
+
+/* The number after "key " at the start of a line; FACT_MISSING if it is not there. */
+static int64_t keyed(const char *text, const char *key)
+{
+	size_t length = strlen(key);
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		int64_t value;
+		if (!strncmp(line, key, length) && line[length] == ' ' &&
+			!parse_number(line + length + 1, NULL, &value))
+			return value;
+	}
+	return FACT_MISSING;
+}
+
+static int read_keyed_at(
+	int dir_fd, const char *name, const char *key, int64_t *value, struct error *err)
+{
+	char text[TEXT_MAX];
+	if (read_at(dir_fd, name, text, sizeof text, err))
+		return -1;
+	int64_t found = keyed(text, key);
+	if (found == FACT_MISSING)
+		return error_set(err, 0, "'%s' has no '%s'", name, key);
+	*value = found;
+	return 0;
+}
+
+static bool exists_at(int dir_fd, const char *name)
+{
+	return !faccessat(dir_fd, name, F_OK, 0);
+}
+
+static bool has_word(const char *text, const char *word)
+{
+	size_t length = strlen(word);
+	for (const char *at = text; (at = strstr(at, word)); at += length)
+		if ((at == text || isspace((unsigned char)at[-1])) &&
+			(!at[length] || isspace((unsigned char)at[length])))
+			return true;
+	return false;
+}
+
+/* ---- the file system */
+
+/* v1: the folder of a controller, as its own mount or one of several controllers. */
+static int add_hierarchy(struct cgroup_fs *fs, int root_fd, enum cgroup_part part)
+{
+	int fd = openat(root_fd, part_names[part], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && (part == CGROUP_CPU || part == CGROUP_CPUACCT))
+		fd = openat(root_fd, "cpu,cpuacct", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	struct stat status, other;
+	if (fstat(fd, &status)) {
+		close(fd);
+		return -1;
+	}
+	for (int i = 0; i < fs->count; i++) {
+		if (fstat(fs->fds[i], &other) || other.st_dev != status.st_dev ||
+			other.st_ino != status.st_ino)
+			continue;
+		close(fd);
+		return i;
+	}
+	fs->fds[fs->count] = fd;
+	return fs->count++;
+}
+
+int cgroup_fs_open(struct cgroup_fs *fs, const char *root, struct error *err)
+{
+	auto_close int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(
+			err, errno, "cannot open '%s', where cgroups should be mounted", root);
+	struct cgroup_fs found = {.fds = {-1, -1, -1, -1}, .of = {-1, -1, -1, -1}};
+	if (exists_at(fd, "cgroup.controllers") || exists_at(fd, "cgroup.procs")) {
+		found.v2 = true;
+		found.fds[0] = steal_fd(&fd);
+		found.count = 1;
+		for (int part = 0; part < CGROUP_PARTS; part++)
+			found.of[part] = 0;
+		*fs = found;
+		return 0;
+	}
+	for (int part = 0; part < CGROUP_PARTS; part++)
+		found.of[part] = add_hierarchy(&found, fd, (enum cgroup_part)part);
+	for (int part = 0; part <= CGROUP_CPUACCT; part++) {
+		if (found.of[part] >= 0)
+			continue;
+		cgroup_fs_close(&found);
+		return error_set(err, 0,
+			"'%s' has neither cgroup v2 nor the v1 controller '%s': mount cgroup2 "
+			"there (mount -t cgroup2 none %s)",
+			root, part_names[part], root);
+	}
+	*fs = found;
+	return 0;
+}
+
+void cgroup_fs_close(struct cgroup_fs *fs)
+{
+	for (int i = 0; i < CGROUP_PARTS; i++) {
+		if (fs->fds[i] >= 0)
+			close(fs->fds[i]);
+		fs->fds[i] = -1;
+	}
+	fs->count = 0;
+}
+
+/* ---- groups */
+
+/* The group's folder for a controller, -1 if it has none. */
+static int folder(const struct cgroup *group, enum cgroup_part part)
+{
+	int hierarchy = group->fs->of[part];
+	return hierarchy < 0 ? -1 : group->fds[hierarchy];
+}
+
+/* The first folder: on v1 a leaf of ours is in memory's hierarchy at least. */
+static int any_folder(const struct cgroup *group)
+{
+	return folder(group, CGROUP_MEMORY);
+}
+
+bool cgroup_has(const struct cgroup *group, enum cgroup_part part)
+{
+	int fd = folder(group, part);
+	if (fd < 0 || !group->fs->v2)
+		return fd >= 0;
+	char text[1024];
+	struct error ignored;
+	return !read_at(fd, "cgroup.controllers", text, sizeof text, &ignored) &&
+	       has_word(text, part == CGROUP_CPUACCT ? "cpu" : part_names[part]);
+}
+
+void cgroup_close(struct cgroup *group)
+{
+	for (int i = 0; i < CGROUP_PARTS; i++) {
+		if (group->fds[i] >= 0)
+			close(group->fds[i]);
+		free(group->paths[i]);
+		group->fds[i] = -1;
+		group->paths[i] = NULL;
+	}
+}
+
+static void group_init(struct cgroup *group, const struct cgroup_fs *fs)
+{
+	*group = (struct cgroup)CGROUP_EMPTY;
+	group->fs = fs;
+}
+
+static int open_folder(int fs_fd, const char *path)
+{
+	while (*path == '/')
+		path++;
+	return openat(fs_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int open_hierarchy(struct cgroup *group, int hierarchy, const char *path, struct error *err)
+{
+	int fd = open_folder(group->fs->fds[hierarchy], path);
+	if (fd < 0)
+		return error_set(err, errno, "cannot open cgroup '%s'", path);
+	group->fds[hierarchy] = fd;
+	group->paths[hierarchy] = xstrdup(path);
+	return 0;
+}
+
+int cgroup_open_path(
+	struct cgroup *group, const struct cgroup_fs *fs, const char *path, struct error *err)
+{
+	struct cgroup found;
+	group_init(&found, fs);
+	for (int i = 0; i < fs->count; i++) {
+		if (open_hierarchy(&found, i, path, err)) {
+			cgroup_close(&found);
+			return -1;
+		}
+	}
+	*group = found;
+	return 0;
+}
+
+static bool is_run_leaf(const char *name)
+{
+	return !strncmp(name, RUN_LEAF, strlen(RUN_LEAF));
+}
+
+/* Cut our own leaf off the path. */
+static void strip_leaf(char *path, bool *in_run_leaf)
+{
+	char *slash = strrchr(path, '/');
+	if (!slash)
+		return;
+	bool run = is_run_leaf(slash + 1);
+	if (!run && strcmp(slash + 1, LAUNCHER_LEAF))
+		return;
+	*in_run_leaf |= run;
+	slash[slash == path] = '\0';
+}
+
+/* "ID:CONTROLLERS:PATH": is it the line of this hierarchy? */
+static bool is_line_of(const struct cgroup_fs *fs, int hierarchy, char *controllers)
+{
+	if (fs->v2)
+		return !*controllers;
+	char *rest = NULL;
+	for (char *name = strtok_r(controllers, ",", &rest); name;
+		name = strtok_r(NULL, ",", &rest))
+		for (int part = 0; part < CGROUP_PARTS; part++)
+			if (fs->of[part] == hierarchy && !strcmp(name, part_names[part]))
+				return true;
+	return false;
+}
+
+int cgroup_open_text(struct cgroup *group, const struct cgroup_fs *fs, const char *text,
+	bool *in_run_leaf, struct error *err)
+{
+	struct cgroup found;
+	group_init(&found, fs);
+	bool run = false;
+	for (int i = 0; i < fs->count; i++) {
+		auto_free char *copy = xstrdup(text);
+		char *rest = NULL;
+		for (char *line = strtok_r(copy, "\n", &rest); line && !found.paths[i];
+			line = strtok_r(NULL, "\n", &rest)) {
+			char *controllers = strchr(line, ':');
+			char *path = controllers ? strchr(controllers + 1, ':') : NULL;
+			if (!path)
+				continue;
+			*path++ = '\0';
+			if (!is_line_of(fs, i, controllers + 1))
+				continue;
+			strip_leaf(path, &run);
+			if (!strncmp(path, "/..", 3)) {
+				error_set(err, 0,
+					"cgroup '%s' is outside of this namespace: the collector's "
+					"container needs 'cgroup: host'",
+					path);
+				cgroup_close(&found);
+				return -1;
+			}
+			if (open_hierarchy(&found, i, path, err)) {
+				cgroup_close(&found);
+				return -1;
+			}
+		}
+		if (!found.paths[i]) {
+			cgroup_close(&found);
+			return error_set(err, 0, "the process is in no cgroup of the hierarchy");
+		}
+	}
+	*group = found;
+	if (in_run_leaf)
+		*in_run_leaf = run;
+	return 0;
+}
+
+int cgroup_open_pid(struct cgroup *group, const struct cgroup_fs *fs, pid_t pid, bool *in_run_leaf,
+	struct error *err)
+{
+	char path[64], text[TEXT_MAX];
+	snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+	if (read_at(AT_FDCWD, path, text, sizeof text, err))
+		return -1;
+	return cgroup_open_text(group, fs, text, in_run_leaf, err);
+}
+
+int cgroup_open_parent(struct cgroup *parent, const struct cgroup *group, struct error *err)
+{
+	struct cgroup found;
+	group_init(&found, group->fs);
+	for (int i = 0; i < group->fs->count; i++) {
+		auto_free char *path = xstrdup(group->paths[i]);
+		char *slash = strrchr(path, '/');
+		if (slash)
+			slash[slash == path] = '\0';
+		if (open_hierarchy(&found, i, path, err)) {
+			cgroup_close(&found);
+			return -1;
+		}
+	}
+	*parent = found;
+	return 0;
+}
+
+static char *join(const char *path, const char *name)
+{
+	return xasprintf("%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", name);
+}
+
+/* v1: a new cpuset is empty, and takes no process before it is filled. */
+static int fill_cpuset(int parent_fd, int fd, struct error *err)
+{
+	static const char *const names[] = {"cpuset.cpus", "cpuset.mems"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		char text[1024];
+		if (read_at(fd, names[i], text, sizeof text, err))
+			return -1;
+		if (*text)
+			continue;
+		if (read_at(parent_fd, names[i], text, sizeof text, err) ||
+			write_at(fd, names[i], text, err))
+			return -1;
+	}
+	return 0;
+}
+
+static int make_in(struct cgroup *group, const struct cgroup *parent, int hierarchy,
+	const char *name, struct error *err)
+{
+	const struct cgroup_fs *fs = parent->fs;
+	int parent_fd = parent->fds[hierarchy];
+	if (mkdirat(parent_fd, name, 0755) && errno != EEXIST) {
+		int code = errno;
+		bool refused = code == EACCES || code == EPERM || code == EROFS;
+		return error_set(err, code, "cannot make cgroup '%s' below '%s'%s", name,
+			parent->paths[hierarchy], refused ? " (" REMEDY ")" : "");
+	}
+	auto_free char *path = join(parent->paths[hierarchy], name);
+	if (open_hierarchy(group, hierarchy, path, err))
+		return -1;
+	if (!fs->v2 && fs->of[CGROUP_CPUSET] == hierarchy)
+		return fill_cpuset(parent_fd, group->fds[hierarchy], err);
+	if (!fs->v2 && fs->of[CGROUP_MEMORY] == hierarchy) {
+		/* Fails where it is on already, or always is. */
+		struct error ignored;
+		write_at(group->fds[hierarchy], "memory.use_hierarchy", "1", &ignored);
+	}
+	return 0;
+}
+
+static int make_group(struct cgroup *group, const struct cgroup *parent, const char *name,
+	bool leaf, struct error *err)
+{
+	const struct cgroup_fs *fs = parent->fs;
+	struct cgroup made;
+	group_init(&made, fs);
+	for (int i = 0; i < fs->count; i++) {
+		/* A v1 leaf is needed where things are counted; its limits are the container's. */
+		bool counts = fs->of[CGROUP_MEMORY] == i || fs->of[CGROUP_CPUACCT] == i;
+		if (leaf && !counts)
+			continue;
+		if (make_in(&made, parent, i, name, err)) {
+			cgroup_close(&made);
+			/* Takes away what is empty; a group with processes was there before. */
+			for (int j = 0; j <= i; j++)
+				unlinkat(parent->fds[j], name, AT_REMOVEDIR);
+			return -1;
+		}
+	}
+	*group = made;
+	return 0;
+}
+
+int cgroup_make(
+	struct cgroup *group, const struct cgroup *parent, const char *name, struct error *err)
+{
+	return make_group(group, parent, name, false, err);
+}
+
+int cgroup_attach(const struct cgroup *group, pid_t pid, struct error *err)
+{
+	for (int i = 0; i < group->fs->count; i++) {
+		if (group->fds[i] >= 0 && write_number_at(group->fds[i], "cgroup.procs", pid, err))
+			return error_prefix(
+				err, "cannot move a process to cgroup '%s'", group->paths[i]);
+	}
+	return 0;
+}
+
+/*
+ * The pids of cgroup.procs, 0-ended, to be freed. A group that is gone (ENOENT, ENODEV) has none.
+ * Kernels may list a pid twice or 0 for one outside of the namespace: the caller bears it.
+ */
+static pid_t *read_pids(int dir_fd, size_t *count, struct error *err)
+{
+	size_t capacity = 64, length = 0;
+	pid_t *pids = xmalloc(capacity * sizeof *pids);
+	int fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	auto_fclose FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	if (!file && errno != ENOENT && errno != ENODEV) {
+		error_set(err, errno, "cannot open 'cgroup.procs'");
+		if (fd >= 0)
+			close(fd);
+		free(pids);
+		return NULL;
+	}
+	char line[64];
+	while (file && fgets(line, sizeof line, file)) {
+		if (length + 1 == capacity) {
+			capacity *= 2;
+			pids = xrealloc(pids, capacity * sizeof *pids);
+		}
+		pids[length++] = (pid_t)strtol(line, NULL, 10);
+	}
+	if (file && ferror(file) && errno != ENODEV) {
+		error_set(err, errno, "cannot read 'cgroup.procs'");
+		free(pids);
+		return NULL;
+	}
+	pids[length] = 0;
+	*count = length;
+	return pids;
+}
+
+int64_t cgroup_count(const struct cgroup *group, struct error *err)
+{
+	size_t count;
+	pid_t *pids = read_pids(any_folder(group), &count, err);
+	if (!pids)
+		return -1;
+	free(pids);
+	return (int64_t)count;
+}
+
+static int kill_in(int dir_fd, struct error *err)
+{
+	if (exists_at(dir_fd, "cgroup.kill"))
+		return write_at(dir_fd, "cgroup.kill", "1", err);
+	size_t count;
+	pid_t *pids = read_pids(dir_fd, &count, err);
+	if (!pids)
+		return -1;
+	for (size_t i = 0; i < count; i++)
+		if (pids[i] > 1)
+			kill(pids[i], SIGKILL);
+	free(pids);
+	return 0;
+}
+
+int cgroup_kill(const struct cgroup *group, struct error *err)
+{
+	return kill_in(any_folder(group), err);
+}
+
+/* No event tells of this on v1, so look again at growing intervals. */
+static int wait_empty_in(int dir_fd, int64_t timeout_ns, struct error *err)
+{
+	int64_t deadline_ns = now_ns() + timeout_ns;
+	for (int64_t pause_ns = NS_PER_MS / 8;; pause_ns *= 2) {
+		size_t count;
+		pid_t *pids = read_pids(dir_fd, &count, err);
+		if (!pids)
+			return -1;
+		free(pids);
+		if (!count)
+			return 0;
+		if (now_ns() > deadline_ns)
+			return error_set(
+				err, EBUSY, "%zu processes of the group do not end", count);
+		if (pause_ns > 10 * NS_PER_MS)
+			pause_ns = 10 * NS_PER_MS;
+		nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
+	}
+}
+
+int cgroup_wait_empty(const struct cgroup *group, int64_t timeout_ns, struct error *err)
+{
+	return wait_empty_in(any_folder(group), timeout_ns, err);
+}
+
+static bool is_folder(int dir_fd, const struct dirent *entry)
+{
+	struct stat status;
+	return entry->d_name[0] != '.' &&
+	       !fstatat(dir_fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) &&
+	       S_ISDIR(status.st_mode);
+}
+
+/* The groups below dir_fd whose name begins with prefix: NULL-ended, free each and all. */
+static char **list_groups(int dir_fd, const char *prefix)
+{
+	size_t capacity = 16, length = 0;
+	char **names = xcalloc(capacity, sizeof *names);
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return names;
+	}
+	struct dirent *entry;
+	while ((entry = readdir(dir))) {
+		if (strncmp(entry->d_name, prefix, strlen(prefix)) || !is_folder(dir_fd, entry))
+			continue;
+		if (length + 1 == capacity) {
+			capacity *= 2;
+			names = xrealloc(names, capacity * sizeof *names);
+		}
+		names[length++] = xstrdup(entry->d_name);
+		names[length] = NULL;
+	}
+	closedir(dir);
+	return names;
+}
+
+static void free_names(char **names)
+{
+	for (char **name = names; *name; name++)
+		free(*name);
+	free(names);
+}
+
+static int remove_in(int parent_fd, const char *name, int depth, struct error *err)
+{
+	auto_close int fd =
+		openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : error_set(err, errno, "cannot open cgroup '%s'", name);
+	if (depth > DEPTH_MAX)
+		return error_set(err, ELOOP, "cannot remove cgroup '%s'", name);
+	struct error
+		ignored; /* who may not kill finds it empty by another's hand, or fails below */
+	kill_in(fd, &ignored);
+	char **names = list_groups(fd, "");
+	for (char **child = names; *child; child++)
+		remove_in(fd, *child, depth + 1, &ignored);
+	free_names(names);
+	if (wait_empty_in(fd, 5 * NS_PER_S, err))
+		return error_prefix(err, "cannot remove cgroup '%s'", name);
+	int64_t deadline_ns = now_ns() + 5 * NS_PER_S;
+	/* A process that is dead for its parent may still hold its group for a moment. */
+	while (unlinkat(parent_fd, name, AT_REMOVEDIR) && errno != ENOENT) {
+		if (errno != EBUSY || now_ns() > deadline_ns)
+			return error_set(err, errno, "cannot remove cgroup '%s'", name);
+		nanosleep(&(struct timespec){.tv_nsec = NS_PER_MS}, NULL);
+	}
+	return 0;
+}
+
+int cgroup_remove(const struct cgroup *parent, const char *name, struct error *err)
+{
+	int result = 0;
+	for (int i = 0; i < parent->fs->count; i++)
+		if (parent->fds[i] >= 0 && remove_in(parent->fds[i], name, 0, err))
+			result = -1;
+	return result;
+}
+
+void cgroup_sweep(const struct cgroup *parent, const char *prefix, bool (*stale)(const char *rest))
+{
+	for (int i = 0; i < parent->fs->count; i++) {
+		char **names = list_groups(parent->fds[i], prefix);
+		struct error ignored; /* as the header says */
+		for (char **name = names; *name; name++)
+			if (!stale || stale(*name + strlen(prefix)))
+				remove_in(parent->fds[i], *name, 0, &ignored);
+		free_names(names);
+	}
+}
+
+int cgroup_enable(const struct cgroup *group, struct error *err)
+{
+	static const struct {
+		const char *name;
+		bool required;
+	} controllers[] = {
+		{"memory", true}, {"cpu", true}, {"cpuset", false}, {"pids", false}, {"io", false}};
+	if (!group->fs->v2)
+		return 0;
+	int fd = any_folder(group);
+	char there[1024];
+	if (read_at(fd, "cgroup.controllers", there, sizeof there, err))
+		return -1;
+	for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++) {
+		const char *name = controllers[i].name;
+		char text[32];
+		snprintf(text, sizeof text, "+%s", name);
+		struct error why;
+		if (!has_word(there, name)) {
+			if (controllers[i].required)
+				return error_set(err, 0,
+					"cgroup '%s' has no controller '%s': enable it in the "
+					"groups above (cgroup.subtree_control), or at boot "
+					"(cgroup_enable=%s)",
+					group->paths[0], name, name);
+		} else if (write_at(fd, "cgroup.subtree_control", text, &why) &&
+			   controllers[i].required) {
+			return error_set(err, why.code,
+				"cannot hand controller '%s' down in cgroup '%s' (%s)", name,
+				group->paths[0], REMEDY);
+		}
+	}
+	return 0;
+}
+
+/* ---- containers and their leaves */
+
+static int move_all(const struct cgroup *from, const struct cgroup *to, struct error *err)
+{
+	for (int i = 0; i < from->fs->count; i++) {
+		if (to->fds[i] < 0)
+			continue;
+		size_t count;
+		pid_t *pids = read_pids(from->fds[i], &count, err);
+		if (!pids)
+			return -1;
+		for (size_t j = 0; j < count; j++) {
+			struct error why;
+			if (!write_number_at(to->fds[i], "cgroup.procs", pids[j], &why) ||
+				why.code == ESRCH)
+				continue;
+			free(pids);
+			*err = why;
+			return error_prefix(
+				err, "cannot move a process to cgroup '%s'", to->paths[i]);
+		}
+		free(pids);
+	}
+	return 0;
+}
+
+int cgroup_adopt(const struct cgroup *container, struct error *err)
+{
+	cgroup_sweep(container, RUN_LEAF, NULL);
+	struct cgroup leaf;
+	if (make_group(&leaf, container, LAUNCHER_LEAF, true, err))
+		return -1;
+	int result = move_all(container, &leaf, err);
+	cgroup_close(&leaf);
+	return result ? -1 : cgroup_enable(container, err);
+}
+
+int cgroup_make_leaf(
+	struct cgroup *leaf, const struct cgroup *container, char name[64], struct error *err)
+{
+	/* The time since boot in ns: no two collectors make a leaf at the same one. */
+	char unique[64];
+	snprintf(unique, sizeof unique, RUN_LEAF "%" PRId64, now_ns());
+	if (make_group(leaf, container, unique, true, err))
+		return -1;
+	memcpy(name, unique, sizeof unique);
+	struct error ignored; /* from Linux 4.19 on, and never on v1 */
+	write_at(any_folder(leaf), "memory.oom.group", "1", &ignored);
+	return 0;
+}
+
+/* ---- limits */
+
+int cgroup_set_limits(
+	const struct cgroup *group, const struct cgroup_limits *limits, struct error *err)
+{
+	bool v2 = group->fs->v2;
+	struct error why;
+	if (limits->memory_bytes != FACT_MISSING) {
+		int fd = folder(group, CGROUP_MEMORY);
+		if (write_number_at(fd, v2 ? "memory.max" : "memory.limit_in_bytes",
+			    limits->memory_bytes, err))
+			return error_prefix(err, "cannot set the memory limit");
+		/* Both are missing where the kernel does not account swap. */
+		if (write_number_at(fd, v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes",
+			    v2 ? 0 : limits->memory_bytes, &why) &&
+			why.code != ENOENT) {
+			*err = why;
+			return error_prefix(err, "cannot forbid swap");
+		}
+	}
+	if (limits->cpu_quota > 0) {
+		int fd = folder(group, CGROUP_CPU);
+		int64_t period = 100000, quota = llround(limits->cpu_quota * (double)period);
+		char text[64];
+		snprintf(text, sizeof text, "%" PRId64 " %" PRId64, quota, period);
+		if (fd < 0)
+			return error_set(err, 0, "cannot set a CPU quota: no cpu controller");
+		if (v2 ? write_at(fd, "cpu.max", text, err)
+		       : write_number_at(fd, "cpu.cfs_period_us", period, err) ||
+					write_number_at(fd, "cpu.cfs_quota_us", quota, err))
+			return error_prefix(err, "cannot set the CPU quota");
+	}
+	if (*limits->cpus &&
+		write_at(folder(group, CGROUP_CPUSET), "cpuset.cpus", limits->cpus, err))
+		return error_prefix(err, "cannot set the CPUs");
+	return 0;
+}
+
+/* The lower of two limits, either of which may be none. */
+static int64_t lower(int64_t a, int64_t b)
+{
+	if (a == FACT_MISSING || b == FACT_MISSING)
+		return a == FACT_MISSING ? b : a;
+	return a < b ? a : b;
+}
+
+/* v2: "max" or a number. A group at the root has no such file: no limit. */
+static int read_max(int fd, const char *name, int64_t *value, struct error *err)
+{
+	char text[64];
+	struct error why;
+	if (read_at(fd, name, text, sizeof text, &why)) {
+		if (why.code != ENOENT) {
+			*err = why;
+			return -1;
+		}
+		*value = FACT_MISSING;
+		return 0;
+	}
+	if (!strcmp(text, "max"))
+		*value = FACT_MISSING;
+	else if (parse_number(text, NULL, value))
+		return error_set(err, 0, "'%s' is no number: '%s'", name, text);
+	return 0;
+}
+
+static int v2_memory_max(const struct cgroup *group, int64_t *bytes, struct error *err)
+{
+	auto_free char *path = xstrdup(group->paths[0]);
+	int64_t lowest = FACT_MISSING;
+	for (;;) {
+		auto_close int fd = open_folder(group->fs->fds[0], path);
+		int64_t value;
+		if (fd < 0)
+			return error_set(err, errno, "cannot open cgroup '%s'", path);
+		if (read_max(fd, "memory.max", &value, err))
+			return -1;
+		lowest = lower(lowest, value);
+		char *slash = strrchr(path, '/');
+		if (!slash || slash == path)
+			break;
+		*slash = '\0';
+	}
+	*bytes = lowest;
+	return 0;
+}
+
+static int v2_get_limits(
+	const struct cgroup *group, struct cgroup_limits *limits, struct error *err)
+{
+	int fd = any_folder(group);
+	char text[64];
+	struct error why;
+	if (v2_memory_max(group, &limits->memory_bytes, err) ||
+		read_max(fd, "memory.swap.max", &limits->swap_bytes, err))
+		return -1;
+	if (!read_at(fd, "cpu.max", text, sizeof text, &why)) {
+		int64_t quota, period;
+		const char *end;
+		if (strncmp(text, "max", 3) &&
+			(parse_number(text, &end, &quota) || *end != ' ' ||
+				parse_number(end + 1, NULL, &period) || period <= 0))
+			return error_set(err, 0, "'cpu.max' is not two numbers: '%s'", text);
+		limits->cpu_quota = strncmp(text, "max", 3) ? (double)quota / (double)period : 0;
+	} else if (why.code != ENOENT) {
+		*err = why;
+		return -1;
+	}
+	if (read_at(fd, "cpuset.cpus.effective", limits->cpus, sizeof limits->cpus, &why))
+		*limits->cpus = '\0';
+	return 0;
+}
+
+static int64_t v1_limit(int64_t value)
+{
+	return value >= V1_NO_LIMIT ? FACT_MISSING : value;
+}
+
+static int v1_get_limits(
+	const struct cgroup *group, struct cgroup_limits *limits, struct error *err)
+{
+	int memory = folder(group, CGROUP_MEMORY), cpu = folder(group, CGROUP_CPU);
+	int cpuset = folder(group, CGROUP_CPUSET);
+	int64_t with_swap;
+	struct error why;
+	if (read_keyed_at(
+		    memory, "memory.stat", "hierarchical_memory_limit", &limits->memory_bytes, err))
+		return -1;
+	limits->memory_bytes = v1_limit(limits->memory_bytes);
+	limits->swap_bytes = FACT_MISSING;
+	if (limits->memory_bytes != FACT_MISSING &&
+		!read_keyed_at(
+			memory, "memory.stat", "hierarchical_memsw_limit", &with_swap, &why) &&
+		v1_limit(with_swap) != FACT_MISSING)
+		limits->swap_bytes = with_swap - limits->memory_bytes;
+	char text[64];
+	if (cpu >= 0 && !read_at(cpu, "cpu.cfs_quota_us", text, sizeof text, &why) &&
+		*text != '-') {
+		int64_t quota, period;
+		if (parse_number(text, NULL, &quota) ||
+			read_number_at(cpu, "cpu.cfs_period_us", &period, err) || period <= 0)
+			return error_set(err, 0, "cannot read the CPU quota");
+		limits->cpu_quota = (double)quota / (double)period;
+	}
+	if (cpuset < 0 ||
+		(read_at(cpuset, "cpuset.effective_cpus", limits->cpus, sizeof limits->cpus,
+			 &why) &&
+			read_at(cpuset, "cpuset.cpus", limits->cpus, sizeof limits->cpus, &why)))
+		*limits->cpus = '\0';
+	return 0;
+}
+
+int cgroup_get_limits(const struct cgroup *group, struct cgroup_limits *limits, struct error *err)
+{
+	struct cgroup_limits found = {0};
+	if ((group->fs->v2 ? v2_get_limits : v1_get_limits)(group, &found, err))
+		return error_prefix(err, "cannot read the limits of cgroup '%s'",
+			group->paths[group->fs->of[CGROUP_MEMORY]]);
+	*limits = found;
+	return 0;
+}
+
+/* ---- figures */
+
+enum cgroup_backend cgroup_backend_of(const struct cgroup *leaf)
+{
+	if (!leaf->fs->v2)
+		return CGROUP_V1;
+	return exists_at(any_folder(leaf), "memory.peak") ? CGROUP_V2 : CGROUP_V2_SAMPLED;
+}
+
+int cgroup_get_peak(const struct cgroup *leaf, int64_t *bytes, struct error *err)
+{
+	return read_number_at(any_folder(leaf),
+		leaf->fs->v2 ? "memory.peak" : "memory.max_usage_in_bytes", bytes, err);
+}
+
+/* Kernels before 5.18 tell the kernel's memory in parts only. */
+static int64_t v2_kernel_bytes(const char *text)
+{
+	static const char *const parts[] = {"kernel_stack", "pagetables", "percpu", "slab"};
+	int64_t kernel = keyed(text, "kernel");
+	if (kernel != FACT_MISSING)
+		return kernel;
+	int64_t sum = 0;
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		int64_t part = keyed(text, parts[i]);
+		if (part != FACT_MISSING)
+			sum += part;
+	}
+	return keyed(text, "slab") == FACT_MISSING ? FACT_MISSING : sum;
+}
+
+int cgroup_get_memory(const struct cgroup *leaf, struct memory_sample *sample, struct error *err)
+{
+	int fd = any_folder(leaf);
+	bool v2 = leaf->fs->v2;
+	char text[TEXT_MAX];
+	struct memory_sample now = {.at_ns = now_ns()};
+	if (read_number_at(
+		    fd, v2 ? "memory.current" : "memory.usage_in_bytes", &now.total_bytes, err) ||
+		read_at(fd, "memory.stat", text, sizeof text, err))
+		return -1;
+	now.shmem_bytes = keyed(text, "shmem");
+	if (v2) {
+		now.anon_bytes = keyed(text, "anon");
+		now.file_bytes = keyed(text, "file");
+		now.kernel_bytes = v2_kernel_bytes(text);
+		now.sock_bytes = keyed(text, "sock");
+	} else {
+		struct error why;
+		now.anon_bytes = keyed(text, "rss");
+		now.file_bytes = keyed(text, "cache");
+		if (read_number_at(fd, "memory.kmem.usage_in_bytes", &now.kernel_bytes, &why))
+			now.kernel_bytes = FACT_MISSING;
+		if (read_number_at(fd, "memory.kmem.tcp.usage_in_bytes", &now.sock_bytes, &why))
+			now.sock_bytes = FACT_MISSING;
+	}
+	*sample = now;
+	return 0;
+}
+
+int cgroup_get_refaults(const struct cgroup *leaf, int64_t *count, struct error *err)
+{
+	char text[TEXT_MAX];
+	if (read_at(any_folder(leaf), "memory.stat", text, sizeof text, err))
+		return -1;
+	int64_t anon = keyed(text, "workingset_refault_anon");
+	int64_t file = keyed(text, "workingset_refault_file");
+	int64_t both = keyed(text, "workingset_refault"); /* before Linux 5.9 */
+	if (anon != FACT_MISSING && file != FACT_MISSING)
+		both = anon + file;
+	if (both == FACT_MISSING)
+		return error_set(err, 0, "'memory.stat' does not count refaults");
+	*count = both;
+	return 0;
+}
+
+int cgroup_get_swap(const struct cgroup *leaf, int64_t *bytes, struct error *err)
+{
+	int fd = any_folder(leaf);
+	if (!leaf->fs->v2)
+		return read_keyed_at(fd, "memory.stat", "swap", bytes, err);
+	struct error why;
+	if (!read_number_at(fd, "memory.swap.peak", bytes, &why))
+		return 0;
+	return read_number_at(fd, "memory.swap.current", bytes, err);
+}
+
+static int v1_get_cpu(const struct cgroup *leaf, struct cgroup_cpu *cpu, struct error *err)
+{
+	int fd = folder(leaf, CGROUP_CPUACCT);
+	struct error why;
+	if (read_number_at(fd, "cpuacct.usage", &cpu->usage_usec, err))
+		return -1;
+	cpu->usage_usec /= 1000;
+	if (!read_number_at(fd, "cpuacct.usage_user", &cpu->user_usec, &why) &&
+		!read_number_at(fd, "cpuacct.usage_sys", &cpu->system_usec, &why)) {
+		cpu->user_usec /= 1000;
+		cpu->system_usec /= 1000;
+		return 0;
+	}
+	int64_t tick_usec = 1000000 / sysconf(_SC_CLK_TCK);
+	if (read_keyed_at(fd, "cpuacct.stat", "user", &cpu->user_usec, err) ||
+		read_keyed_at(fd, "cpuacct.stat", "system", &cpu->system_usec, err))
+		return -1;
+	cpu->user_usec *= tick_usec;
+	cpu->system_usec *= tick_usec;
+	return 0;
+}
+
+int cgroup_get_cpu(const struct cgroup *leaf, struct cgroup_cpu *cpu, struct error *err)
+{
+	struct cgroup_cpu now;
+	if (!leaf->fs->v2) {
+		if (v1_get_cpu(leaf, &now, err))
+			return -1;
+		*cpu = now;
+		return 0;
+	}
+	char text[TEXT_MAX];
+	if (read_at(any_folder(leaf), "cpu.stat", text, sizeof text, err))
+		return -1;
+	now.usage_usec = keyed(text, "usage_usec");
+	now.user_usec = keyed(text, "user_usec");
+	now.system_usec = keyed(text, "system_usec");
+	if (now.usage_usec == FACT_MISSING || now.user_usec == FACT_MISSING ||
+		now.system_usec == FACT_MISSING)
+		return error_set(err, 0, "'cpu.stat' does not tell the CPU time");
+	*cpu = now;
+	return 0;
+}
+
+int cgroup_get_events(const struct cgroup *group, struct cgroup_events *events, struct error *err)
+{
+	int fd = any_folder(group);
+	struct cgroup_events now = {.oom = FACT_MISSING};
+	if (group->fs->v2 && read_keyed_at(fd, "memory.events", "oom", &now.oom, err))
+		return -1;
+	if (read_keyed_at(fd, group->fs->v2 ? "memory.events" : "memory.oom_control", "oom_kill",
+		    &now.oom_kill, err))
+		return -1;
+	*events = now;
+	return 0;
+}
+
+int cgroup_get_throttling(
+	const struct cgroup *container, struct cgroup_throttling *throttling, struct error *err)
+{
+	int fd = folder(container, CGROUP_CPU);
+	struct cgroup_throttling now;
+	if (fd < 0)
+		return error_set(err, 0, "no cpu controller");
+	if (read_keyed_at(fd, "cpu.stat", "nr_throttled", &now.nr_throttled, err) ||
+		read_keyed_at(fd, "cpu.stat",
+			container->fs->v2 ? "throttled_usec" : "throttled_time",
+			&now.throttled_usec, err))
+		return -1;
+	if (!container->fs->v2)
+		now.throttled_usec /= 1000;
+	*throttling = now;
+	return 0;
+}
+
+int cgroup_get_pressure(
+	const struct cgroup *leaf, const char *what, int64_t *usec, struct error *err)
+{
+	char name[32], text[1024];
+	snprintf(name, sizeof name, "%s.pressure", what);
+	if (!leaf->fs->v2)
+		return error_set(err, 0, "cgroup v1 has no pressure files");
+	if (read_at(any_folder(leaf), name, text, sizeof text, err))
+		return -1;
+	const char *total = strncmp(text, "some ", 5) ? NULL : strstr(text, "total=");
+	if (!total || parse_number(total + 6, NULL, usec))
+		return error_set(err, 0, "'%s' does not tell the time waited", name);
+	return 0;
+}
