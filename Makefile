@@ -100,7 +100,7 @@ $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $$(AREA_$$(firstword $$(subst /, ,$
 ## unit: run the unit tests (cmocka)
 .PHONY: unit
 unit: $(UNIT_TESTS)
-	@status=0; for t in $(UNIT_TESTS); do echo "== $$t"; $$t || status=1; done; exit $$status
+	@status=0; for t in $(UNIT_TESTS); do echo "== $$t"; $(EMULATOR) $$t || status=1; done; exit $$status
 
 # ---- checks
 BATS := $(wildcard tests/*.bats)
@@ -137,10 +137,53 @@ asan:
 	@scripts/deps.sh build test
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan SANITIZE="$(SANITIZERS)" FORTIFY= OPT="-O1 -g" unit
 
-## clean: remove what was built
+## unit-arm64: the unit tests built for aarch64, run by QEMU's user mode
+.PHONY: unit-arm64
+unit-arm64: ARM64 := $(abspath $(BUILD)/arm64)
+unit-arm64:
+	@scripts/deps.sh build test arm64
+	@scripts/sysroot.sh arm64 $(ARM64)/sysroot
+	@$(MAKE) --no-print-directory BUILD=$(ARM64) CC="aarch64-linux-gnu-gcc --sysroot=$(ARM64)/sysroot" \
+		EMULATOR="qemu-aarch64 -L $(ARM64)/sysroot" unit
+
+# ---- containers (docs/containers.md)
+## up: play a plan in containers; installs and starts Docker if need be (PLAN= CONTENDERS= SESSIONS= REPETITIONS= CONTENDER=)
+.PHONY: up
+up:
+	@BUILD=$(BUILD) scripts/up.sh
+
+## down: remove the containers, stop the Docker engine if `make up` started it
+.PHONY: down
+down:
+	@scripts/down.sh
+
+## setup: install the Docker engine and compose from Debian's packages, start the engine (as root)
+.PHONY: setup
+setup:
+	@scripts/setup.sh
+	@scripts/engine.sh start
+
+## unsetup: remove what `make setup` or `make up` installed (as root)
+.PHONY: unsetup
+unsetup:
+	@scripts/down.sh --images
+	@scripts/setup.sh --undo
+
+## base-image: make the images' base from the Debian mirror, where no container registry answers
+.PHONY: base-image
+base-image:
+	@scripts/base-image.sh
+
+## images-for-this-machine: build the container images, without playing a plan
+.PHONY: images-for-this-machine
+images-for-this-machine:
+	@BUILD=$(BUILD) scripts/up.sh --images-only
+
+## clean: remove what was built; with IMAGES=1 the containers, images and engine data too
 .PHONY: clean
 clean:
 	rm -rf $(BUILD)
+	$(if $(IMAGES),@scripts/down.sh --images)
 
 ## help: this list
 .PHONY: help
@@ -148,4 +191,4 @@ help:
 	@sed -n 's/^## \([^:]*\): \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 .SECONDARY:
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/static -name '*.d' 2>/dev/null)

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# base-image.sh [ARCH]: makes the base image turnmeter/base:trixie-ARCH (amd64 or arm64; default this
+# machine's) from the Debian mirror in this machine's apt configuration, for sites where no container
+# registry answers. Prints the image's name; does nothing when the image is there.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=scripts/docker-lib.sh
+. "$here/docker-lib.sh"
+
+native=$(dpkg --print-architecture 2>/dev/null) || die "the base image is made with Debian's tools: set BASE_IMAGE to an image of Debian 13 instead"
+arch=${1:-$native}
+case $arch in
+amd64 | arm64) ;;
+*) usage_error "architecture '$arch': must be amd64 or arm64" ;;
+esac
+image=turnmeter/base:trixie-$arch
+
+require_docker
+if docker image inspect "$image" >/dev/null 2>&1; then
+  echo "$image"
+  exit
+fi
+if ! command -v mmdebstrap >/dev/null; then
+  is_root || die "mmdebstrap is missing: run 'sudo apt-get install -y --no-install-recommends mmdebstrap'"
+  say "installing mmdebstrap from Debian's packages" >&2
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get -qq update >/dev/null || die "apt could not read the package lists: see 'apt-get update'"
+  apt-get -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends install mmdebstrap >/dev/null ||
+    die "apt could not install mmdebstrap"
+fi
+mirror=$("$here/debian-mirror.sh")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# A foreign architecture is unpacked only: its maintainer scripts would need emulation.
+variant=minbase
+[ "$arch" = "$native" ] || variant=extract
+say "making the base image $image with mmdebstrap, Debian 13 (trixie), about half a minute" >&2
+options=(--quiet --variant="$variant" --architectures="$arch")
+for path in man doc info locale lintian; do
+  options+=(--dpkgopt="path-exclude=/usr/share/$path/*")
+done
+if [ $variant = extract ]; then
+  # extract unpacks what is included and no more: the essential packages, as minbase has them
+  options+=(--include='?essential,apt,libc-bin')
+fi
+mmdebstrap "${options[@]}" trixie "$dir/base.tar" "$mirror" >&2 ||
+  die "mmdebstrap could not make Debian 13 from the mirror $mirror"
+if [ "$arch" = "$native" ]; then
+  docker import --change 'CMD ["bash"]' "$dir/base.tar" "$image" >/dev/null
+else
+  # docker import labels a foreign architecture as the machine's own
+  printf 'FROM scratch\nADD base.tar /\nCMD ["bash"]\n' >"$dir/Dockerfile"
+  DOCKER_BUILDKIT=1 docker build --quiet --platform "linux/$arch" --tag "$image" "$dir" >/dev/null
+fi
+echo "$image"

@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# up.sh [--images-only]: the whole comparison in containers, from a bare machine if need be: sees to
+# Docker, the base image and the images, plays the plan, takes the containers away and exits as the
+# collector did. --images-only stops before the plan.
+#
+# Settings, from the environment or the file .env: PLAN (a file below configs/), CONTENDERS, SESSIONS,
+# REPETITIONS (instead of the plan's), CONTENDER (manifest of a contender of one's own), and those of
+# .env.example.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$here/.."
+# shellcheck source=scripts/docker-lib.sh
+. "$here/docker-lib.sh"
+
+build=${BUILD:-build}
+default_base=debian:trixie-slim
+default_plan=configs/quick.json
+needed_mib=3000 # images and build cache, on the engine's disk
+
+# A setting's value: the environment's, else that of .env; compose reads them in the same order.
+setting() {
+  if [ -n "${!1:-}" ]; then
+    printf '%s\n' "${!1}"
+  elif [ -f .env ]; then
+    sed -n "s/^$1=//p" .env | tail -n 1
+  fi
+}
+
+check_plan() {
+  local plan
+  plan=$(setting PLAN)
+  PLAN=${plan:-$default_plan}
+  case $PLAN in
+  /*) PLAN=${PLAN#"$PWD/"} ;;
+  ./*) PLAN=${PLAN#./} ;;
+  esac
+  [ -f "$PLAN" ] || usage_error "$PLAN: no such plan; there are: $(echo configs/*.json)"
+  case $PLAN in
+  *..*) usage_error "PLAN=$PLAN: must be a file below configs/, which is what the collector's container sees" ;;
+  configs/*.json) ;;
+  *) usage_error "PLAN=$PLAN: must be a file below configs/, which is what the collector's container sees" ;;
+  esac
+  export PLAN
+}
+
+ensure_docker() {
+  if ! has_client || ! has_compose || ! { find_engine || command -v dockerd >/dev/null; }; then
+    is_root || die "Docker is not all there (engine, client, compose 2): run 'sudo make setup', then 'make up'"
+    "$here/setup.sh"
+  fi
+  "$here/engine.sh" start
+  require_docker
+  # The collector must be root of the machine, not of a user namespace, to read contenders' cgroups.
+  case $(docker info --format '{{.SecurityOptions}}') in
+  *name=rootless*) die "the Docker engine is rootless, its containers may not use cgroups: use a rootful engine (DOCKER_HOST=unix:///var/run/docker.sock), or 'make bench' without containers" ;;
+  *name=userns*) die "the Docker engine remaps users (userns-remap), its containers may not use cgroups: use an engine without, or 'make bench' without containers" ;;
+  esac
+}
+
+has_image() {
+  docker image inspect "$1" >/dev/null 2>&1
+}
+
+# BASE_IMAGE: the given one; else Debian's from a registry; else one made from the Debian mirror.
+ensure_base_image() {
+  local base made
+  base=$(setting BASE_IMAGE)
+  if [ -z "$base" ]; then
+    made=turnmeter/base:trixie-$(docker version --format '{{.Server.Arch}}')
+    if has_image "$default_base" || ! has_image "$made"; then
+      base=$default_base
+    else
+      base=$made
+    fi
+  fi
+  if ! has_image "$base"; then
+    say "fetching the base image $base"
+    if ! timeout 120 docker pull --quiet "$base" >/dev/null 2>&1; then
+      [ "$base" = "$default_base" ] || die "base image '$base' is not here and cannot be pulled: see 'docker pull $base', or leave BASE_IMAGE empty"
+      say "no container registry answers: making the base image from the Debian mirror instead"
+      base=$("$here/base-image.sh")
+    fi
+  fi
+  export BASE_IMAGE=$base
+}
+
+check_disk() {
+  local root free
+  has_image turnmeter-collector && return
+  root=$(docker info --format '{{.DockerRootDir}}')
+  free=$(df --output=avail -BM "$root" 2>/dev/null | tr -dc '0-9\n' | tail -n 1)
+  if [ -n "$free" ] && [ "$free" -lt $needed_mib ]; then
+    die "only $free MiB free on the disk of $root: the images need $needed_mib; free some with 'docker system prune', or move the engine's data-root"
+  fi
+}
+
+# npm in the build asks registries; where a site's proxy signs, its certificate comes along.
+ensure_certificate() {
+  local file
+  file=$(setting TURNMETER_CA_FILE)
+  file=${file:-${NPM_CONFIG_CAFILE:-${NODE_EXTRA_CA_CERTS:-}}}
+  if [ -n "$file" ]; then
+    [ -r "$file" ] || die "certificate file '$file' cannot be read: mend TURNMETER_CA_FILE, NPM_CONFIG_CAFILE or NODE_EXTRA_CA_CERTS"
+    export TURNMETER_CA_FILE=$file
+  fi
+}
+
+choose_cpus() {
+  local line
+  while read -r line; do
+    [ -n "$(setting "${line%%=*}")" ] || export "${line?}"
+  done < <("$here/cpus.sh")
+}
+
+add_contender() {
+  local manifest folder image
+  manifest=$(setting CONTENDER)
+  [ -n "$manifest" ] || return 0
+  mkdir -p "$build"
+  "$here/contender.sh" "$manifest" >"$build/compose.contender.yml.new"
+  mv "$build/compose.contender.yml.new" "$build/compose.contender.yml"
+  compose+=(-f "$build/compose.contender.yml")
+  folder=$(dirname "$manifest")
+  image=$(jq -r '.image // ""' "$manifest")
+  if [ -n "$image" ] && [ -f "$folder/Dockerfile" ]; then
+    say "building the contender's image $image from $folder/Dockerfile"
+    DOCKER_BUILDKIT=1 docker build --quiet --network host --build-arg "BASE_IMAGE=$BASE_IMAGE" --tag "$image" "$folder" >/dev/null ||
+      die "the image of $manifest could not be built"
+  fi
+  own_contender=$(jq -r .name "$manifest")
+  if [ -z "$CONTENDERS" ]; then
+    CONTENDERS=$(jq -r '.contenders | join(",")' "$PLAN")
+  fi
+  CONTENDERS+=,/opt/contenders/$own_contender.json
+}
+
+# The services whose contenders take part: the mock, the collector and an agent each.
+services() {
+  local known name
+  known=$("${compose[@]}" config --services)
+  printf '%s\n' mockllm collector
+  if [ -z "$CONTENDERS" ]; then
+    grep '^agent-' <<<"$known"
+    return
+  fi
+  for name in ${CONTENDERS//,/ }; do
+    name=$(basename "$name" .json)
+    grep -qx "agent-$name" <<<"$known" ||
+      usage_error "CONTENDERS: '$name' has no service agent-$name; there are: $(sed -n 's/^agent-//p' <<<"$known" | paste -sd, )"
+    echo "agent-$name"
+  done
+}
+
+build_images() {
+  local log=$build/images.log
+  say "building images (some minutes the first time)"
+  if [ -t 1 ]; then
+    "${compose[@]}" build "${wanted[@]}" || die "the images could not be built"
+  else
+    mkdir -p "$build"
+    "${compose[@]}" --progress plain build "${wanted[@]}" >"$log" 2>&1 || {
+      tail -n 25 "$log" >&2
+      die "the images could not be built: the whole log is $log"
+    }
+  fi
+}
+
+check_plan
+CONTENDERS=$(setting CONTENDERS)
+ensure_docker
+ensure_base_image
+ensure_certificate
+check_disk
+choose_cpus
+compose=(docker compose -f docker-compose.yml)
+add_contender
+export CONTENDERS
+wanted=$(services) || exit $?
+mapfile -t wanted <<<"$wanted"
+build_images
+[ "${1:-}" != --images-only ] || exit 0
+
+[ -z "$("${compose[@]}" ps --quiet --status running)" ] ||
+  die "a run is going on in containers of this project: wait for it, or end it with 'make down'"
+trap '"${compose[@]}" down --volumes --remove-orphans >/dev/null 2>&1 || true' EXIT
+say "plan $PLAN, contenders on CPU $(setting TURNMETER_CPUS_CONTENDER), mock and collector on CPU $(setting TURNMETER_CPUS_INSTRUMENT)"
+status=0
+"${compose[@]}" up --no-build --no-log-prefix --exit-code-from collector "${wanted[@]}" || status=$?
+exit $status
