@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that the Debian packages of one or more sets are installed.
-#   scripts/deps.sh build|test|lint|vm …
+#   scripts/deps.sh build|test|lint|arm64|vm …
 # As root on Debian it installs what is missing, after saying so; otherwise it prints the command
 # that would and exits 1. Silent when nothing is missing.
 set -euo pipefail
@@ -10,9 +10,10 @@ packages_of() {
   build) echo gcc libc6-dev make pkg-config musl-tools libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libmd-dev nodejs npm ;;
   test) echo libcmocka-dev bats curl python3 jq clang ;;
   lint) echo clang clang-format clang-tidy shellcheck ;;
+  arm64) echo gcc-aarch64-linux-gnu mmdebstrap debian-archive-keyring qemu-user ;;
   vm) echo mmdebstrap debian-archive-keyring qemu-system-x86 qemu-system-arm e2fsprogs kmod cpio xz-utils jq ;;
   *)
-    echo "deps.sh: unknown set '$1': must be build, test, lint or vm" >&2
+    echo "deps.sh: unknown set '$1': must be build, test, lint, arm64 or vm" >&2
     exit 2
     ;;
   esac
