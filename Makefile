@@ -35,8 +35,9 @@ COLLECTOR_LIBS := -lcurl -ljansson -lmd -lm
 AGENT_C_LIBS := -lcurl -ljansson -lm
 
 ## all: build every program of ours into build/prefix
-.PHONY: all
-all: $(BINARIES) $(PREFIX)/js/agent.mjs
+.PHONY: all binaries
+all: binaries $(PREFIX)/js/agent.mjs
+binaries: $(BINARIES)
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -124,6 +125,13 @@ check:
 
 .PHONY: unit-programs
 unit-programs: $(UNIT_TESTS)
+
+## conformance: the contract's cases on each agent (AGENTS=c,node,bun,deno CASE=part of a name)
+AGENTS ?= c,node,bun,deno
+CASE ?=
+.PHONY: conformance
+conformance: $(PREFIX)/bin/agent-c $(PREFIX)/js/agent.mjs runtimes
+	@$(PREFIX)/runtimes/node tests/conformance/run.mjs --prefix $(PREFIX) --agents $(AGENTS) --case '$(CASE)'
 
 ## lint: formatting, clang-tidy, shellcheck, and a build with warnings as errors (gcc and clang)
 .PHONY: lint
