@@ -42,7 +42,7 @@ for path in man doc info locale lintian; do
 done
 if [ $variant = extract ]; then
   # extract unpacks what is included and no more: the essential packages, as minbase has them
-  options+=(--include='?essential,apt,libc-bin')
+  options+=(--include='?essential' --include=apt,libc-bin)
 fi
 mmdebstrap "${options[@]}" trixie "$dir/base.tar" "$mirror" >&2 ||
   die "mmdebstrap could not make Debian 13 from the mirror $mirror"
