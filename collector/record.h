@@ -61,9 +61,12 @@ struct run_identity {
 	const char *started_at; /* UTC, "2031-05-04T10:20:30Z"; a label, nothing is computed */
 };
 
+/* How a record is printed: one line, numbers as short as they are exact enough. */
+#define RECORD_DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(12))
+
 /*
- * The judged record: identity, outcome, validity, every figure. New reference, never NULL. The
- * result is ready for json_dumps(…, JSON_COMPACT) and one write to runs.jsonl. Of its members a
+ * The judged record: identity, outcome, validity, every figure. New reference, never NULL. One line
+ * of runs.jsonl is json_dumps(record, RECORD_DUMP_FLAGS) and an LF, in one write. Of its members a
  * run needs "outcome" ("ok", "oom", …), "valid" and "invalid_reasons" to go on with its plan.
  */
 json_t *record_make(const struct run_identity *identity, const struct run_facts *facts);
