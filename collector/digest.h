@@ -1,0 +1,18 @@
+/* SHA-256 as 64 hex digits. */
+#ifndef COLLECTOR_DIGEST_H
+#define COLLECTOR_DIGEST_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+struct error;
+
+enum { DIGEST_HEX = 65 };
+
+void digest_bytes(const void *bytes, size_t length, char hex[DIGEST_HEX]);
+/* Of the compact text with sorted keys: the same for equal values. */
+void digest_json(const json_t *value, char hex[DIGEST_HEX]);
+/* Of a regular file from its beginning. */
+int digest_fd(int fd, char hex[DIGEST_HEX], struct error *err);
+
+#endif
