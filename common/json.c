@@ -108,8 +108,8 @@ json_t *json_text(const char *bytes, size_t max_bytes)
 
 const char *json_describe(const json_t *value)
 {
-	static char texts[2][80];
-	static int turn;
+	static _Thread_local char texts[2][80];
+	static _Thread_local int turn;
 	char *text = texts[turn = !turn];
 	size_t size = sizeof texts[0];
 	switch (value ? (int)json_typeof(value) : -1) {

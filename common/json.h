@@ -60,8 +60,8 @@ const char **json_read_texts(const json_t *array, const char *where, const char 
  */
 json_t *json_text(const char *bytes, size_t max_bytes);
 
-/* What a value is, for messages: "null", "an object", "-3", "\"text…\" (shortened)". Static
- * storage, two at once. */
+/* What a value is, for messages: "null", "an object", "-3", "\"text…\" (shortened)". Static,
+ * thread-local storage, two at once. */
 const char *json_describe(const json_t *value);
 
 #endif
