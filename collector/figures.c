@@ -7,6 +7,7 @@
 #include "common/error.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,66 +16,66 @@ const struct figure figures[] = {
 		"from just before exec in the child to the mock having read the headers of the "
 		"first "
 		"request; runs of one session",
-		false, true, BETTER_LOWER},
+		false, true, true},
 	{"first_request_ms", "ms", "First request",
 		"per session: from spawn to its first request fully read by the mock", true, true,
-		BETTER_LOWER},
+		true},
 	{"overhead_ms", "ms", "Overhead per turn",
 		"turn gap less the turn's tool demand: the sleep that was asked for plus the "
 		"tool's own "
 		"CPU time, of the call that demands most",
-		true, true, BETTER_LOWER},
+		true, true, true},
 	{"turn_gap_ms", "ms", "Turn gap",
 		"from the end of a response to the next request of the session fully read by the "
 		"mock",
-		true, true, BETTER_LOWER},
+		true, true, true},
 	{"turn_overhead_agent_ms", "ms", "Overhead by the agent's own clock",
 		"second opinion, from the second turn on: the agent's own turn time less the "
 		"request's "
 		"service time at the mock less the tool demand",
-		true, true, BETTER_LOWER},
+		true, true, true},
 	{"memory_peak_bytes", "bytes", "Memory peak",
 		"highest memory charged to the run's cgroup, tools included, files warm", false,
-		false, BETTER_LOWER},
+		false, true},
 	{"memory_peak_cold_bytes", "bytes", "Memory peak, cold",
-		"the same with the contender's files evicted first", false, false, BETTER_LOWER},
+		"the same with the contender's files evicted first", false, false, true},
 	{"memory_over_history_bytes", "bytes", "Memory peak less histories",
-		"memory peak less the text of all live histories", false, false, BETTER_LOWER},
+		"memory peak less the text of all live histories", false, false, true},
 	{"sessions_per_gib", "per GiB", "Sessions per GiB", "sessions of the run ÷ its memory peak",
-		false, false, BETTER_HIGHER},
+		false, false, false},
 	{"rss_peak_bytes", "bytes", "RSS peak",
 		"VmHWM summed over the contender's own processes, without tools", false, false,
-		BETTER_LOWER},
+		true},
 	{"pss_bytes", "bytes", "PSS", "proportional set size at the end barrier", false, false,
-		BETTER_LOWER},
+		true},
 	{"history_bytes", "bytes", "Histories",
 		"text of all live histories at the last turn: the floor of what must be kept",
-		false, false, BETTER_NONE},
+		false, false, false},
 	{"cpu_startup_usec", "usec", "CPU of startup",
-		"CPU time of the run's cgroup up to the first request", false, true, BETTER_LOWER},
+		"CPU time of the run's cgroup up to the first request", false, true, true},
 	{"cpu_startup_user_usec", "usec", "CPU of startup, user", "of it, user time", false, true,
-		BETTER_NONE},
+		false},
 	{"cpu_startup_system_usec", "usec", "CPU of startup, system", "of it, system time", false,
-		true, BETTER_NONE},
+		true, false},
 	{"cpu_usec_per_turn", "usec", "CPU per turn",
 		"CPU time of the run's cgroup after the first request, tools included, ÷ correct "
 		"turns",
-		false, true, BETTER_LOWER},
+		false, true, true},
 	{"cpu_user_usec_per_turn", "usec", "CPU per turn, user", "of it, user time", false, true,
-		BETTER_NONE},
+		false},
 	{"cpu_system_usec_per_turn", "usec", "CPU per turn, system", "of it, system time", false,
-		true, BETTER_NONE},
+		true, false},
 	{"throttled_usec", "usec", "Throttled",
 		"time the container was held back by its CPU quota during the run", false, true,
-		BETTER_NONE},
+		false},
 	{"nr_throttled", "count", "Throttled periods",
-		"quota periods in which the container was held back", false, true, BETTER_NONE},
+		"quota periods in which the container was held back", false, true, false},
 	{"pressure_cpu_usec", "usec", "CPU pressure",
-		"time in which some task of the run waited for a CPU", false, true, BETTER_NONE},
+		"time in which some task of the run waited for a CPU", false, true, false},
 	{"pressure_memory_usec", "usec", "Memory pressure",
-		"time in which some task of the run waited for memory", false, true, BETTER_NONE},
+		"time in which some task of the run waited for memory", false, true, false},
 	{"pressure_io_usec", "usec", "I/O pressure",
-		"time in which some task of the run waited for I/O", false, true, BETTER_NONE},
+		"time in which some task of the run waited for I/O", false, true, false},
 };
 
 const size_t figures_count = sizeof figures / sizeof *figures;
@@ -89,15 +90,52 @@ const struct figure *figure_find(const char *name)
 }
 
 const struct figure_statistic figure_statistics[] = {
-	{"p50", 0.5, 1},
-	{"p90", 0.9, 1},
-	{"p99", 0.99, 1000},
-	{"p999", 0.999, 10000},
-	{"mean", -1, 1},
-	{"max", 1, 1},
+	{"p50", 0.5, 1, true}, {"p90", 0.9, 1, true}, {"p99", 0.99, 1000, true},
+	{"p999", 0.999, 10000, true}, {"mean", -1, 1, true},
+	{"max", 1, 1, false}, /* one sample of many: described, not compared */
 };
 
-const size_t figure_statistics_count = sizeof figure_statistics / sizeof *figure_statistics;
+enum {
+	FIGURES = sizeof figures / sizeof *figures,
+	STATISTICS = sizeof figure_statistics / sizeof *figure_statistics,
+	PER_TURN = 4,
+	KEYS = FIGURES - PER_TURN + PER_TURN * STATISTICS,
+};
+
+const size_t figure_statistics_count = STATISTICS;
+const size_t figure_keys_count = KEYS;
+
+const struct figure_key *figure_key(size_t i)
+{
+	static struct figure_key keys[KEYS];
+	if (!keys[0].figure) {
+		size_t filled = 0;
+		for (size_t f = 0; f < FIGURES; f++) {
+			for (size_t s = 0; s < (figures[f].per_turn ? STATISTICS : 1); s++) {
+				struct figure_key *key = &keys[filled++];
+				key->figure = &figures[f];
+				key->statistic = figures[f].per_turn ? &figure_statistics[s] : NULL;
+				snprintf(key->name, sizeof key->name, "%s%s%s", figures[f].name,
+					key->statistic ? "." : "",
+					key->statistic ? key->statistic->name : "");
+			}
+		}
+	}
+	return &keys[i];
+}
+
+size_t figure_key_find(const char *name)
+{
+	size_t i = 0;
+	while (i < KEYS && strcmp(figure_key(i)->name, name))
+		i++;
+	return i;
+}
+
+bool figure_key_compared(const struct figure_key *key)
+{
+	return key->figure->compared && (!key->statistic || key->statistic->compared);
+}
 
 void series_add(struct series *series, double value)
 {

@@ -12,16 +12,14 @@
 
 struct samples;
 
-enum figure_better { BETTER_NONE, BETTER_LOWER, BETTER_HIGHER };
-
 struct figure {
 	const char *name;  /* member of a record */
 	const char *unit;  /* "ms", "bytes", "usec", "count", "per GiB" */
 	const char *title; /* for people, with a capital */
 	const char *definition;
-	bool per_turn;             /* a distribution in the record: {p50, p90, …} */
-	bool time;                 /* not shown where the machine is emulated */
-	enum figure_better better; /* BETTER_NONE: described, not compared */
+	bool per_turn; /* a distribution in the record: {p50, p90, …} */
+	bool time;     /* not shown where the machine is emulated */
+	bool compared; /* between contenders: less is better */
 };
 
 extern const struct figure figures[];
@@ -34,11 +32,30 @@ const struct figure *figure_find(const char *name);
 struct figure_statistic {
 	const char *name; /* "p99" */
 	double fraction;  /* of stats_percentile; < 0: the mean */
-	size_t pool_min;  /* samples from which it is given in a summary */
+	size_t pool_min;  /* samples from which a summary gives it */
+	bool compared;
 };
 
 extern const struct figure_statistic figure_statistics[];
 extern const size_t figure_statistics_count;
+
+/*
+ * The single numbers that a summary is made of, each with its key: a figure that is one number has
+ * its name ("startup_ms"), of a per-turn figure each statistic has one ("overhead_ms.p50").
+ */
+struct figure_key {
+	const struct figure *figure;
+	const struct figure_statistic *statistic; /* NULL: the figure is one number */
+	char name[48];
+};
+
+extern const size_t figure_keys_count;
+/* In the catalogue's order, i < figure_keys_count. Static storage. */
+const struct figure_key *figure_key(size_t i);
+/* figure_keys_count if there is none of that name. */
+size_t figure_key_find(const char *name);
+/* Both the figure and the statistic are. */
+bool figure_key_compared(const struct figure_key *key);
 
 /* Numbers that grow; auto_… not needed: part of turn_figures or released by hand. */
 struct series {

@@ -178,6 +178,15 @@ static void the_catalogue_is_sound(void **state)
 			    figures[i].per_turn);
 	}
 	assert_null(figure_find("overhead"));
+	for (size_t i = 0; i < figure_keys_count; i++)
+		assert_int_equal(figure_key_find(figure_key(i)->name), i);
+	assert_int_equal(figure_key_find("overhead_ms"), figure_keys_count);
+	const struct figure_key *key = figure_key(figure_key_find("overhead_ms.p99"));
+	assert_true(figure_key_compared(key));
+	assert_int_equal(key->statistic->pool_min, 1000);
+	assert_false(figure_key_compared(figure_key(figure_key_find("overhead_ms.max"))));
+	assert_false(figure_key_compared(figure_key(figure_key_find("history_bytes"))));
+	assert_true(figure_key_compared(figure_key(figure_key_find("startup_ms"))));
 }
 
 int main(void)

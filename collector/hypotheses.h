@@ -1,0 +1,33 @@
+/*
+ * Hypotheses: statements that a plan makes before its first run, decided by the intervals of its
+ * results (docs/method.md, "Hypotheses"). In a plan:
+ *
+ * {"statement": "C needs at most half the memory of Node at 100 sessions",
+ *  "figure": "memory_peak_bytes", "cells": {"left": "c", "right": "node", "scenario": "quick",
+ *  "sessions": 100}, "relation": "<=", "threshold": 0.5}
+ *
+ * With "right", the ratio left ÷ right is held against the threshold; without it the figure's
+ * median, in its own unit.
+ */
+#ifndef COLLECTOR_HYPOTHESES_H
+#define COLLECTOR_HYPOTHESES_H
+
+#include <jansson.h>
+
+struct cells;
+struct error;
+
+/*
+ * Check the "hypotheses" of a resolved plan (it may have none): fields, the figure's name, and that
+ * contenders, scenario and sessions are the plan's. Messages name the field.
+ */
+int hypotheses_check(const json_t *plan, const char *where, struct error *err);
+
+/*
+ * An array with, for each: what the plan says, "confidence" asked (1 - 0.05/m for m hypotheses),
+ * "value", "lo", "hi" of the interval, "n", "verdict" ("supported", "rejected", "undecided") and
+ * "reason" where there is no interval. New reference. The plan's hypotheses must be checked.
+ */
+json_t *hypotheses_judge(const json_t *plan, const struct cells *cells);
+
+#endif
