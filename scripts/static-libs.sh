@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Builds the static libraries of the static C agents from Debian's source packages.
+#   scripts/static-libs.sh VARIANT DIR
+# VARIANT: full (libcurl with TLS by mbedTLS, gzip, IPv6) or min (libcurl with HTTP alone). DIR gets include/ and
+# lib/ with libcurl.a, libjansson.a and what they need. Set CC (default musl-gcc) and, to cross-compile, HOST
+# (a GNU triplet such as aarch64-linux-gnu). Sources come through the machine's own apt configuration.
+set -euo pipefail
+
+usage() {
+  echo "usage: static-libs.sh full|min DIR" >&2
+  exit 2
+}
+[ $# -eq 2 ] || usage
+variant=$1
+case "$variant" in full | min) ;; *) usage ;; esac
+mkdir -p "$2"
+out=$(cd "$2" && pwd)
+CC=${CC:-musl-gcc}
+HOST=${HOST:-}
+read -ra host_flag <<<"${HOST:+--host=$HOST}"
+AR=${HOST:+$HOST-}ar
+RANLIB=${HOST:+$HOST-}ranlib
+jobs=$(nproc)
+
+for tool in dpkg-source autoreconf libtoolize "${CC%% *}" make; do
+  if ! command -v "$tool" >/dev/null; then
+    echo "static-libs.sh: '$tool' is missing; install the packages with: scripts/deps.sh static" >&2
+    exit 1
+  fi
+done
+
+work=$(mktemp -d)
+log=$work/log
+finish() {
+  local status=$?
+  [ $status -eq 0 ] || tail -n 40 "$log" >&2
+  rm -rf "$work"
+}
+trap finish EXIT
+
+# The machine's own sources, with deb-src, in a configuration of ours.
+mkdir -p "$work/lists/partial" "$work/parts" "$work/src"
+for file in /etc/apt/sources.list.d/*.sources; do
+  [ -f "$file" ] && sed 's/^Types:.*/Types: deb-src/' "$file" >"$work/parts/$(basename "$file")"
+done
+for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+  [ -f "$file" ] && sed -n 's/^deb /deb-src /p' "$file" >"$work/parts/$(basename "$file").list"
+done
+apt_with=(-o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$work/parts" -o "Dir::State::lists=$work/lists" -o APT::Sandbox::User=root)
+apt-get "${apt_with[@]}" update >"$log" 2>&1
+packages=(curl jansson)
+[ "$variant" = full ] && packages+=(mbedtls zlib)
+(cd "$work/src" && apt-get "${apt_with[@]}" source "${packages[@]}") >>"$log" 2>&1
+
+cflags="-Os -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables"
+[ "$variant" = full ] && cflags+=" -fPIE -fstack-protector-strong"
+
+# Only the library and its headers: curl's command needs parts that are left out here.
+build_autotools() { # SOURCE "FOLDER…" FLAG…
+  local source=$1 folders=$2 folder
+  shift 2
+  (cd "$source" && { [ -x configure ] || autoreconf -fi; } &&
+    ./configure "${host_flag[@]}" --prefix="$out" --disable-shared --enable-static "$@" CC="$CC" AR="$AR" RANLIB="$RANLIB" CFLAGS="$cflags" \
+      CPPFLAGS="-I$out/include" LDFLAGS="-L$out/lib" &&
+    for folder in $folders; do make -C "$folder" -j"$jobs" install || exit 1; done) >>"$log" 2>&1
+}
+
+cd "$work/src"
+build_autotools jansson-*/ src
+if [ "$variant" = full ]; then
+  (cd zlib-*/ && CC="$CC" AR="$AR" RANLIB="$RANLIB" CFLAGS="$cflags" ./configure --static --prefix="$out" && make -j"$jobs" libz.a && make install) >>"$log" 2>&1
+  (cd mbedtls-*/ && make -j"$jobs" lib CC="$CC" AR="$AR" CFLAGS="$cflags" &&
+    cp library/*.a "$out/lib/" && cp -r include/mbedtls "$out/include/" && cp -r include/psa "$out/include/") >>"$log" 2>&1
+  curl_flags=(--with-mbedtls="$out" --with-zlib="$out" --enable-ipv6)
+else
+  curl_flags=(--without-ssl --without-zlib --disable-ipv6 --disable-dateparse --disable-verbose --disable-unix-sockets)
+fi
+build_autotools curl-*/ "lib include" "${curl_flags[@]}" --enable-http --disable-ftp --disable-file --disable-ldap --disable-ldaps --disable-rtsp \
+  --disable-dict --disable-telnet --disable-tftp --disable-pop3 --disable-imap --disable-smb --disable-smtp --disable-gopher --disable-mqtt \
+  --disable-proxy --disable-manual --disable-threaded-resolver --disable-cookies --disable-basic-auth --disable-bearer-auth --disable-digest-auth \
+  --disable-kerberos-auth --disable-negotiate-auth --disable-aws --disable-http-auth --disable-doh --disable-mime --disable-netrc --disable-ntlm \
+  --disable-progress-meter --disable-dnsshuffle --disable-get-easy-options --disable-alt-svc --disable-hsts --disable-websockets --disable-tls-srp \
+  --disable-socketpair --disable-headers-api --disable-form-api --disable-libcurl-option --disable-docs --without-brotli --without-zstd --without-libpsl \
+  --without-libidn2 --without-nghttp2 --without-librtmp --without-libssh2 --without-ca-bundle --without-ca-path
+rm -rf "${out:?}/bin" "${out:?}/share" "$out/lib/pkgconfig" "$out"/lib/*.la
+ls -l "$out/lib"
