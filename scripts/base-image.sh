@@ -32,18 +32,17 @@ mirror=$("$here/debian-mirror.sh")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# A foreign architecture is unpacked only: its maintainer scripts would need emulation.
-variant=minbase
-[ "$arch" = "$native" ] || variant=extract
-say "making the base image $image with mmdebstrap, Debian 13 (trixie), about half a minute" >&2
-options=(--quiet --variant="$variant" --architectures="$arch")
-for path in man doc info locale lintian; do
-  options+=(--dpkgopt="path-exclude=/usr/share/$path/*")
-done
-if [ $variant = extract ]; then
-  # extract unpacks what is included and no more: the essential packages, as minbase has them
-  options+=(--include='?essential' --include=apt,libc-bin)
+# shellcheck disable=SC2016 # $1 is the hook's
+slim='cd "$1/usr/share" && rm -rf man info locale lintian && find doc -type f ! -name copyright -delete'
+options=(--quiet --architectures="$arch")
+if [ "$arch" = "$native" ]; then
+  options+=(--variant=minbase --customize-hook="$slim")
+else
+  # A foreign architecture is unpacked only, as its maintainer scripts would need emulation: what is
+  # included and no more, so the essential packages as minbase has them.
+  options+=(--variant=extract --extract-hook="$slim" --include='?essential' --include="apt,libc-bin")
 fi
+say "making the base image $image with mmdebstrap, Debian 13 (trixie), about half a minute" >&2
 mmdebstrap "${options[@]}" trixie "$dir/base.tar" "$mirror" >&2 ||
   die "mmdebstrap could not make Debian 13 from the mirror $mirror"
 if [ "$arch" = "$native" ]; then
