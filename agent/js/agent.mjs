@@ -469,7 +469,9 @@ function retryAfterMs(headers) {
 	if (ms !== null && /^\s*[0-9]+(\.[0-9]*)?\s*$/.test(ms)) return Math.min(Number(ms), RETRY_AFTER_MAX_MS);
 	const after = headers.get('retry-after');
 	if (after === null) return null;
-	const wait = /^\s*[0-9]+(\.[0-9]*)?\s*$/.test(after) ? Number(after) * 1000 : Date.parse(after) - Date.now();
+	let wait = NaN;
+	if (/^\s*[0-9]+(\.[0-9]*)?\s*$/.test(after)) wait = Number(after) * 1000;
+	else if (/^\s*[A-Z][a-z]+,? /.test(after)) wait = Date.parse(after) - Date.now(); // Date.parse takes "-5", too
 	return Number.isNaN(wait) ? null : Math.min(Math.max(wait, 0), RETRY_AFTER_MAX_MS);
 }
 
@@ -523,16 +525,32 @@ async function drain(reader, watchdog) {
 	clearTimeout(timer);
 }
 
-// One attempt at one turn; throws a TurnError when it fails.
-async function attemptTurn(session, body) {
+// True if a request failed since it was sent on a kept-alive connection that the server had closed. Node.js
+// often tells what the socket had carried before; otherwise the last answer's connection may have been it.
+// Deno replaces such a connection on its own.
+function isStale(error, kept) {
+	const socket = error.cause?.socket;
+	if (socket) return socket.bytesRead > 0;
+	return kept && ['ECONNRESET', 'EPIPE'].includes(error.cause?.code ?? error.code);
+}
+
+// One attempt at one turn; throws a TurnError when it fails. `connection.kept`: the session's last
+// request left a connection that this one may be sent on.
+async function attemptTurn(session, body, connection) {
 	const watchdog = new Watchdog();
 	const answer = new Answer();
+	const { kept } = connection;
+	connection.kept = false;
 	let answered = false; // headers came
 	let over = false; // nothing is left to read, or someone else reads it
 	try {
 		const response = await post(session, body, watchdog.signal);
 		answered = true;
-		if (!response.ok) throw await failedResponse(response);
+		if (!response.ok) {
+			const failure = await failedResponse(response);
+			connection.kept = true;
+			throw failure;
+		}
 
 		const parser = new EventParser((data) => {
 			watchdog.heard();
@@ -557,6 +575,7 @@ async function attemptTurn(session, body) {
 			const stray = parser.stray === '' ? '' : `: ${bodyMessage(parser.stray)}`;
 			throw new TurnError(`stream ended before the answer did${stray}`, true);
 		}
+		connection.kept = true;
 		return answer;
 	} catch (error) {
 		if (error instanceof TurnError) throw error;
@@ -564,18 +583,12 @@ async function attemptTurn(session, body) {
 		if (watchdog.silent) throw new TurnError(`server was silent for ${idleTimeoutMs} ms`, true);
 		const reason = error.cause?.code ?? error.code ?? error.message;
 		const failure = new TurnError(`connection failed: ${reason}`, true);
-		failure.stale = !answered && isStale(error);
+		failure.stale = !answered && isStale(error, kept);
 		throw failure;
 	} finally {
 		watchdog.stop();
 		if (!over) watchdog.abort();
 	}
-}
-
-// True if the server had closed the kept-alive connection that the request was sent on. Node.js tells
-// by what the socket had carried before; Bun and Deno replace such a connection on their own.
-function isStale(error) {
-	return error.cause?.socket?.bytesRead > 0;
 }
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -589,6 +602,7 @@ const headOfBodies =
 async function runSession(session) {
 	// The history is kept as the JSON text that is sent: each message is serialised once.
 	let history = `${headOfBodies},${JSON.stringify({ role: 'user', content: task.replaceAll('{session}', session) })}`;
+	const connection = { kept: false };
 	for (let turn = 1; ; turn++) {
 		let answer;
 		let attempt = 1;
@@ -596,7 +610,7 @@ async function runSession(session) {
 		for (let retries = 0; ; attempt++) {
 			startNs = report ? process.hrtime.bigint() : 0n;
 			try {
-				answer = await attemptTurn(session, history + ']}');
+				answer = await attemptTurn(session, history + ']}', connection);
 				break;
 			} catch (error) {
 				if (error.stale) continue;

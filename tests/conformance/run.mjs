@@ -102,7 +102,7 @@ function certificates() {
 let scratchNumber = 0;
 
 // Starts an agent and collects what it did: {exit: {code, signal}, events, lines, stderr, ms, scratch}.
-function startAgent(agent, environment, scratch, { closeStdinAtOnce = false, onDone = (stdin) => stdin.end() } = {}) {
+function startAgent(agent, environment, scratch, { limitMs = CASE_LIMIT_MS, closeStdinAtOnce = false, onDone = (stdin) => stdin.end() } = {}) {
 	const env = { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: scratch, TMPDIR: scratch, LANG: 'C.UTF-8', ...agent.environment, ...environment };
 	const started = performance.now();
 	const child = spawn(agent.command[0], agent.command.slice(1), { cwd: scratch, env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
@@ -112,7 +112,7 @@ function startAgent(agent, environment, scratch, { closeStdinAtOnce = false, onD
 	const limit = setTimeout(() => {
 		result.timedOut = true;
 		process.kill(-child.pid, 'SIGKILL');
-	}, environment.CASE_LIMIT_MS ?? CASE_LIMIT_MS);
+	}, limitMs);
 	let unfinished = '';
 	child.stdout.setEncoding('utf8').on('data', (text) => {
 		if (result.stdout.length < STDOUT_MAX) result.stdout += text;
@@ -230,11 +230,13 @@ async function runCase(agent, test) {
 	const promptFile = path.join(scratch, 'prompt');
 	writeFileSync(promptFile, test.systemPrompt ?? SYSTEM_PROMPT);
 	const context = { check, scratch, agent };
-	const answers = typeof test.answers === 'function' ? test.answers(context) : (test.answers ?? []);
 	const secure = test.tls ? certificates() : null;
-	const server = new ScriptedServer(answers, { secure: secure?.secure });
-	await server.listen(test.listen);
+	const server = new ScriptedServer([], { secure: secure?.secure, early: test.early });
 	context.server = server;
+	server.answers = typeof test.answers === 'function' ? test.answers(context) : (test.answers ?? []);
+	const unless = await test.unless?.();
+	if (unless) return [];
+	await server.listen(test.listen);
 	const environment = {
 		AGENT_CONTRACT: '1',
 		OPENAI_BASE_URL: `${secure ? 'https' : 'http'}://${test.host ?? '127.0.0.1'}:${server.port}/v1`,
@@ -250,7 +252,9 @@ async function runCase(agent, test) {
 	context.start = (env = {}, how = {}) => {
 		const merged = { ...environment, ...env };
 		for (const key of Object.keys(merged)) if (merged[key] === undefined) delete merged[key];
-		return startAgent(agent, merged, scratch, how);
+		const started = startAgent(agent, merged, scratch, { limitMs: test.limitMs, ...how });
+		server.agentPid = started.pid;
+		return started;
 	};
 	try {
 		if (test.run) {
@@ -259,7 +263,7 @@ async function runCase(agent, test) {
 			const result = await context.start({}, test.how).ended;
 			Object.assign(context, { result, requests: server.requests });
 			if (result.spawnError) check.failures.push(`cannot start: ${result.spawnError}`);
-			else judge(test, context, answers);
+			else judge(test, context);
 		}
 	} finally {
 		server.close();
@@ -270,7 +274,7 @@ async function runCase(agent, test) {
 }
 
 // What holds of every case, then the case's own table row.
-function judge(test, context, answers) {
+function judge(test, context) {
 	const { check, result, requests, server } = context;
 	if (result.timedOut) return check.failures.push(`did not end; ${requests.length} requests came; stdout ${short(result.stdout)}`);
 	const wantExit = test.exit ?? 0;
@@ -282,7 +286,7 @@ function judge(test, context, answers) {
 	for (const { event, line } of result.events) check.ok(['done', 'error', 'turn'].includes(event), `stdout holds ${short(line ?? event)}`);
 	const errors = result.events.filter((e) => e.event === 'error');
 	check.equal(errors.length, wantExit === 0 ? 0 : (test.errors ?? 1), 'number of error lines');
-	check.equal(requests.length, answers.length, 'number of requests');
+	check.equal(requests.length, server.answers.length, 'number of requests');
 	if (test.error) check.ok(test.error.test(errors[0]?.message ?? ''), `error message ${short(errors[0]?.message)} does not match ${test.error}`);
 	if (test.history) check.history(requests.at(-1), test.history);
 	if (test.connections) check.equal(server.connections, test.connections, 'number of connections');

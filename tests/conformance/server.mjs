@@ -23,12 +23,13 @@ export class ScriptedServer {
 	requests = []; // {method, path, version, headers, rawHead, text, json, connection, atMs}
 	connections = 0;
 	problems = []; // what no agent may do, whatever the case
-	#answers;
+	answers; // an array, or a function of the request's number and the request
 	#server;
 	#sockets = new Set();
 
-	constructor(answers, { secure } = {}) {
-		this.#answers = answers;
+	constructor(answers, { secure, early = false } = {}) {
+		this.answers = answers;
+		this.early = early; // answer when the head has come, and read no body
 		const accept = (socket) => this.#accept(socket);
 		this.#server = secure ? tls.createServer(secure, accept) : net.createServer({ allowHalfOpen: true }, accept);
 	}
@@ -72,7 +73,7 @@ export class ScriptedServer {
 					received = received.subarray(end + 4);
 					if (/100-continue/i.test(head.headers.expect ?? '')) socket.write('HTTP/1.1 100 Continue\r\n\r\n');
 				}
-				const body = takeBody(head, received);
+				const body = this.early ? { bytes: Buffer.from('null'), used: received.length } : takeBody(head, received);
 				if (typeof body === 'number') {
 					wanted = body;
 					return;
@@ -89,13 +90,15 @@ export class ScriptedServer {
 				const request = { ...head, text, json, connection, atMs: performance.now() };
 				head = null;
 				const number = this.requests.push(request);
-				const answer = this.#answers[number - 1];
+				const answer = typeof this.answers === 'function' ? this.answers(number, request) : this.answers[number - 1];
 				if (!answer) {
-					this.problems.push(`request ${number} came, ${this.#answers.length} were expected`);
+					this.problems.push(`request ${number} came and was not expected`);
 					socket.end('HTTP/1.1 500 Unexpected\r\nContent-Length: 0\r\nConnection: close\r\n\r\n');
 					return;
 				}
-				answering = answering.then(() => this.#play(answer, { socket, request, server: this }));
+				answering = answering
+					.then(() => this.#play(answer, { socket, request, server: this }))
+					.catch((error) => this.problems.push(`the answer to request ${number} failed: ${error.stack}`));
 			}
 		});
 	}
@@ -122,9 +125,19 @@ export class ScriptedServer {
 			} else if (part === CLOSE) socket.end();
 			else if (part === RESET) socket.resetAndDestroy();
 			else if (part === HANG) return;
-			else if (!socket.write(part)) await new Promise((resolve) => socket.once('drain', resolve).once('close', resolve));
+			else if (!socket.write(part)) await drained(socket);
 		}
 	}
+}
+
+function drained(socket) {
+	return new Promise((resolve) => {
+		const ready = () => {
+			socket.off('drain', ready).off('close', ready);
+			resolve();
+		};
+		socket.on('drain', ready).on('close', ready);
+	});
 }
 
 // The body at the start of `bytes` as {bytes, used}, or how many bytes are missing at least.

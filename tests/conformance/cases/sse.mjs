@@ -165,9 +165,9 @@ export default [
 		history: [assistant(Array.from({ length: 20_000 }, (_, k) => `${k} `).join(''), echo), tool('hi\n')],
 	},
 	{
-		name: 'sse/close-delimited-tail',
+		name: 'sse/after-done',
 		about: 'bytes after [DONE] do not matter',
-		answers: [stream(...EVENTS, say('ignored'), 'garbage', CLOSE), final()],
+		answers: [stream(...EVENTS, say('ignored'), 'garbage', 100, CLOSE), final()],
 		history: HISTORY,
 	},
 	{
