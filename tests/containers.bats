@@ -1,0 +1,327 @@
+#!/usr/bin/env bats
+# The container run: what the compose file allows, what the scripts around it decide and say, and, where
+# Docker may be used, one run from end to end. docs/security.md and docs/containers.md are what must hold.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+  cd "$BATS_TEST_DIRNAME/.." || return
+  export ROOT=$PWD
+  # Settings of whoever runs the tests must not decide them.
+  unset PLAN CONTENDERS SESSIONS REPETITIONS CONTENDER BASE_IMAGE BUILD_IMAGE COMPOSE_FILE COMPOSE_PROJECT_NAME
+  unset TURNMETER_MEMORY TURNMETER_RESULTS TURNMETER_CPUS_INSTRUMENT TURNMETER_CPUS_CONTENDER
+  if docker compose version >/dev/null 2>&1; then
+    docker compose --env-file /dev/null -f docker-compose.yml config --format json >"$BATS_FILE_TMPDIR/config.json"
+  fi
+}
+
+setup() {
+  cd "$ROOT" || return
+  config=$BATS_FILE_TMPDIR/config.json
+  unset PLAN CONTENDERS SESSIONS REPETITIONS CONTENDER BASE_IMAGE BUILD_IMAGE
+}
+
+needs_compose() {
+  [ -e "$config" ] || skip "no docker compose here: 'make setup' installs it"
+}
+
+# holds FILTER: the jq filter is true of the compose file
+holds() {
+  jq -e "$1" "$config" >/dev/null || {
+    echo "not so: $1"
+    return 1
+  }
+}
+
+# A PATH with the programs that scripts need and no Docker, and a user who is not root.
+plain_user() {
+  local program
+  mkdir -p "$BATS_TEST_TMPDIR/bin"
+  for program in bash env dirname basename sed tail cat mktemp rm grep tr df timeout jq mkdir mv paste; do
+    ln -sf "$(command -v "$program")" "$BATS_TEST_TMPDIR/bin/$program"
+  done
+  printf '#!/bin/sh\n[ "$1" = -un ] && echo someone || echo 1000\n' >"$BATS_TEST_TMPDIR/bin/id"
+  chmod +x "$BATS_TEST_TMPDIR/bin/id"
+}
+
+# fake_docker CASES: a docker whose answers are the given lines of a shell "case" over its arguments
+fake_docker() {
+  printf '#!/bin/sh\ncase "$*" in\n%s\nesac\n' "$1" >"$BATS_TEST_TMPDIR/bin/docker"
+  chmod +x "$BATS_TEST_TMPDIR/bin/docker"
+}
+
+# ---- the compose file
+
+@test "the compose file is valid and has a service for each of the suite's contenders" {
+  needs_compose
+  local manifest name
+  for manifest in configs/contenders/*.json; do
+    name=$(jq -r .name "$manifest")
+    jq -e --arg name "$name" --arg image "$(jq -r .image "$manifest")" '
+      .services["agent-" + $name] | .image == $image
+      and (.command | .[index("--name") + 1]) == $name' "$config" >/dev/null || {
+      echo "$manifest has no fitting service"
+      return 1
+    }
+  done
+}
+
+@test "all contenders have the same limits and rights" {
+  needs_compose
+  holds '[.services | to_entries[] | select(.key | startswith("agent-")) | .value
+    | del(.image, .build, .command)] | length >= 4 and (unique | length == 1)'
+  holds '.services["agent-c"] | (.mem_limit | tonumber) > 0 and .mem_limit == .memswap_limit and .pids_limit > 0'
+}
+
+@test "agents and the mock are unprivileged and confined" {
+  needs_compose
+  holds '[.services | to_entries[] | select(.key != "collector") | .value] | all(
+    .user == "1000:1000" and .read_only and .cap_drop == ["ALL"] and (has("cap_add") | not)
+    and .security_opt == ["no-new-privileges:true"] and .pids_limit > 0)'
+}
+
+@test "the collector has the capabilities that docs/security.md gives it, and no other" {
+  needs_compose
+  holds '.services.collector | .user == "0:0" and .read_only and .cap_drop == ["ALL"]
+    and .security_opt == ["no-new-privileges:true"]'
+  documented=$(sed -n 's/^| capabilities |.*| \(.*\) |$/\1/p' docs/security.md | tr -d '` ' | tr , '\n' | sort | paste -sd,)
+  [ -n "$documented" ]
+  [ "$documented" = "$(jq -r '.services.collector.cap_add | sort | join(",")' "$config")" ]
+}
+
+@test "no container is privileged, has the Docker socket, a device, a port or a network with a way out" {
+  needs_compose
+  holds '[.services[]] | all(
+    (.privileged // false | not) and (has("ports") | not) and (has("devices") | not) and (has("networks") | not)
+    and (.network_mode == "none" or .network_mode == "service:mockllm"))'
+  holds '[.services[].volumes[]? | .source // "" | select(test("docker"))] == []'
+  holds '.networks // {} == {}'
+}
+
+@test "nothing runs inside the measured quota but the launcher: no health checks" {
+  needs_compose
+  holds '[.services[] | has("healthcheck")] | any | not'
+}
+
+@test "only the collector sees the machine's PIDs and cgroups; agents do not see the mock's control" {
+  needs_compose
+  holds '[.services | to_entries[] | select(.value.pid == "host" or .value.cgroup == "host"
+    or ([.value.volumes[]?.source] | index("/sys/fs/cgroup"))) | .key] == ["collector"]'
+  holds '[.services | to_entries[] | select([.value.volumes[]?.source] | index("control")) | .key]
+    | sort == ["collector", "mockllm"]'
+}
+
+@test "contenders have CPUs of their own" {
+  needs_compose
+  holds '.services | .mockllm.cpuset == .collector.cpuset and .mockllm.cpuset != .["agent-c"].cpuset'
+}
+
+@test "settings reach the collector and the limits" {
+  needs_compose
+  run -0 env PLAN=configs/a.json CONTENDERS=c,node SESSIONS=1,50 REPETITIONS=2 TURNMETER_MEMORY=512m \
+    docker compose --env-file /dev/null -f docker-compose.yml config --format json
+  jq -e '(.services.collector.command | index("/opt/turnmeter/configs/a.json") and index("--contenders=c,node")
+      and index("--sessions=1,50") and index("--repetitions=2"))
+    and .services["agent-deno"].mem_limit == "536870912"' <<<"$output"
+}
+
+# ---- the Dockerfile
+
+@test "final stages only copy, run as a numeric user, and there is no syntax line" {
+  run -1 grep -i '^# *syntax' Dockerfile
+  # instructions of each stage, those of the stages it stands on included
+  awk '
+    toupper($1) == "FROM" { stage = $NF; base = $2; body[stage] = body[base]; user[stage] = user[base]; next }
+    /^[A-Z]+ / && stage { body[stage] = body[stage] " " $1; if ($1 == "USER") user[stage] = $2 }
+    END {
+      for (s in body)
+        if (s ~ /^(mockllm|collector|agent.*)$/) {
+          count++
+          if (body[s] ~ / (RUN|ADD) ?/ || user[s] !~ /^[0-9]+:[0-9]+$/) { print s ":" body[s], user[s]; bad = 1 }
+        }
+      exit bad || count < 7
+    }' Dockerfile
+}
+
+@test "target puts the architecture's names into a command" {
+  run -0 env TARGETARCH=arm64 sh scripts/docker/target.sh echo libc6-dev:ARCH gcc-GNU TRIPLET-gcc /usr/lib/MUSL "two words" SEARCH
+  [ "$output" = "libc6-dev:arm64 gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc /usr/lib/aarch64-linux-musl two words SEARCH" ]
+  run -2 env TARGETARCH=riscv64 sh scripts/docker/target.sh echo
+}
+
+# ---- CPUs
+
+# topology SIBLINGS…: a stand-in for /sys/devices/system/cpu, one list of siblings a CPU
+topology() {
+  local cpu=0 list
+  rm -rf "$BATS_TEST_TMPDIR/cpu"
+  for list in "$@"; do
+    mkdir -p "$BATS_TEST_TMPDIR/cpu/cpu$cpu/topology"
+    echo "$list" >"$BATS_TEST_TMPDIR/cpu/cpu$cpu/topology/thread_siblings_list"
+    cpu=$((cpu + 1))
+  done
+  echo "0-$((cpu - 1))" >"$BATS_TEST_TMPDIR/cpu/online"
+}
+
+@test "CPUs: instrument and contender never share a core" {
+  while read -r instrument contender siblings; do
+    # shellcheck disable=SC2086
+    topology $siblings
+    run -0 scripts/cpus.sh "$BATS_TEST_TMPDIR/cpu"
+    echo "$siblings: $output"
+    [ "$output" = "TURNMETER_CPUS_INSTRUMENT=$instrument"$'\n'"TURNMETER_CPUS_CONTENDER=$contender" ]
+  done <<'TABLE'
+0 0 0
+0 1 0 1
+0 1 0-1 0-1
+0,2 1,3 0,2 1,3 0,2 1,3
+0 1,2 0 1 2
+0,1 2,3 0 1 2 3
+0,4,1,5 2,6,3,7 0,4 1,5 2,6 3,7 0,4 1,5 2,6 3,7
+TABLE
+}
+
+@test "CPUs: only those online count" {
+  topology 0 1 2 3
+  echo 0,3 >"$BATS_TEST_TMPDIR/cpu/online"
+  run -0 scripts/cpus.sh "$BATS_TEST_TMPDIR/cpu"
+  [ "$output" = "TURNMETER_CPUS_INSTRUMENT=0"$'\n'"TURNMETER_CPUS_CONTENDER=3" ]
+}
+
+# ---- a contender of one's own
+
+manifest() {
+  mkdir -p "$BATS_TEST_TMPDIR/mine"
+  printf '%s\n' "$1" >"$BATS_TEST_TMPDIR/mine/mine.json"
+}
+
+@test "a manifest becomes a service with the limits of all others" {
+  needs_compose
+  manifest '{"name":"mine-1","title":"x","contract":1,"command":["{here}/a"],"image":"img:1"}'
+  scripts/contender.sh "$BATS_TEST_TMPDIR/mine/mine.json" >"$BATS_TEST_TMPDIR/extra.yml"
+  docker compose --env-file /dev/null -f docker-compose.yml -f "$BATS_TEST_TMPDIR/extra.yml" config --format json \
+    >"$BATS_TEST_TMPDIR/all.json"
+  config=$BATS_TEST_TMPDIR/all.json
+  holds '.services as $s | ["agent-c", "agent-mine-1"] | map($s[.] | del(.image, .build, .command, .volumes)) | unique | length == 1'
+  holds '.services["agent-mine-1"] | .build.args.CONTENDER_IMAGE == "img:1" and .build.target == "agent-other"
+    and (.volumes[] | select(.target == "/opt/contender") | .read_only)'
+  holds '.services.collector.volumes | map(.target) | index("/opt/contenders/mine-1.json")'
+}
+
+@test "a manifest that cannot be a service is refused with its file and field" {
+  needs_compose
+  while IFS='|' read -r text message; do
+    manifest "$text"
+    run -2 scripts/contender.sh "$BATS_TEST_TMPDIR/mine/mine.json"
+    echo "$text: $output"
+    [[ $output == *mine.json:*"$message"* ]]
+    [ "${#lines[@]}" -eq 1 ]
+  done <<'TABLE'
+{"name":"Mine"}|name: must be lower-case letters
+{"name":"../x"}|name: must be lower-case letters
+{"name":7}|name: must be a string
+{"title":"x"}|name: must be a string
+not JSON|name: must be a string
+{"name":"node"}|choose another
+TABLE
+  run -2 scripts/contender.sh "$BATS_TEST_TMPDIR/none.json"
+  [[ $output == *"none.json: no such manifest" ]]
+}
+
+# ---- what make up says
+
+@test "a plan that is not there or not below configs is refused before anything is done" {
+  plain_user
+  for plan in configs/none.json /etc/passwd configs/../VERSION; do
+    PATH=$BATS_TEST_TMPDIR/bin PLAN=$plan run -2 scripts/up.sh
+    echo "$output"
+    [ "${#lines[@]}" -eq 1 ]
+  done
+}
+
+@test "without Docker a user who is not root is told the exact command" {
+  plain_user
+  PATH=$BATS_TEST_TMPDIR/bin run -1 scripts/up.sh
+  echo "$output"
+  [ "${#lines[@]}" -eq 1 ]
+  [[ $output == *"run 'sudo make setup'"* ]]
+}
+
+@test "an engine that is not running, not permitted or not fit: one line with the remedy" {
+  plain_user
+  while IFS='|' read -r cases message; do
+    fake_docker "\"compose version\"*) echo 2.26.1;; \"buildx version\") ;; $cases"
+    # the user's own engine: ours, if it runs, is not looked for
+    PATH=$BATS_TEST_TMPDIR/bin DOCKER_HOST=unix:///nowhere run -1 scripts/up.sh
+    echo "$cases: $output"
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"$message"* ]]
+  done <<'TABLE'
+version*) echo permission denied >&2; exit 1;;|usermod -aG docker someone
+version*) echo nobody there >&2; exit 1;;|DOCKER_HOST=unix:///nowhere: start it
+info*) echo '[name=seccomp,profile=default name=rootless]';; *) ;;|the Docker engine is rootless
+info*) echo '[name=userns]';; *) ;;|remaps users
+TABLE
+}
+
+@test "too little room on the engine's disk is said before building" {
+  plain_user
+  fake_docker '"compose version"*) echo 2.26.1;; *SecurityOptions*) echo "[]";; "image inspect turnmeter-collector") exit 1;; *DockerRootDir*) echo /;; *) ;;'
+  printf '#!/bin/sh\nprintf "Avail\\n120M\\n"\n' >"$BATS_TEST_TMPDIR/df"
+  rm "$BATS_TEST_TMPDIR/bin/df"
+  install -m 755 "$BATS_TEST_TMPDIR/df" "$BATS_TEST_TMPDIR/bin/df"
+  PATH=$BATS_TEST_TMPDIR/bin run -1 scripts/up.sh
+  echo "$output"
+  [[ ${lines[-1]} == *"only 120 MiB free on the disk of /"* ]]
+}
+
+@test "setup and unsetup need root and say so" {
+  plain_user
+  PATH=$BATS_TEST_TMPDIR/bin run -1 scripts/setup.sh
+  [[ $output == *"sudo make setup"* ]]
+  PATH=$BATS_TEST_TMPDIR/bin run -1 scripts/setup.sh --undo
+  [[ $output == *"sudo make unsetup"* ]]
+}
+
+# ---- from end to end
+
+@test "make up plays the smoke plan: every run ok, results owned by the folder's owner, nothing left" {
+  if ! scripts/engine.sh status >/dev/null && [ "$(id -u)" -ne 0 ]; then
+    skip "needs Docker, or root to install it"
+  fi
+  results=$BATS_TEST_TMPDIR/results
+  mkdir "$results"
+  if [ "$(id -u)" -eq 0 ]; then
+    chown 1234:1234 "$results"
+    chmod 700 "$results"
+  fi
+  owner=$(stat -c %u:%g "$results")
+  was_running=no
+  if scripts/engine.sh status >/dev/null; then
+    was_running=yes
+  fi
+
+  PLAN=configs/smoke.json TURNMETER_RESULTS=$results make -s up 3>&- || {
+    echo "make up exited $?"
+    return 1
+  }
+
+  [ "$(find "$results" -mindepth 1 -maxdepth 1 -type d | wc -l)" -eq 1 ]
+  [ -z "$(find "$results" -printf '%U:%G\n' | grep -vx "$owner")" ]
+  jq -es --argjson contenders "$(jq .contenders configs/smoke.json)" '
+    ([.[].contender] | unique) == ($contenders | sort)
+    and all(.outcome == "ok" and .valid and .mode == "container" and .limits.in_force.memory_bytes > 0)' \
+    "$results"/*/runs.jsonl
+  test -s "$(echo "$results"/*/report.html)"
+
+  host=$(scripts/engine.sh status)
+  [ "$host" = default ] || export DOCKER_HOST=$host
+  [ -z "$(docker ps -aq --filter label=com.docker.compose.project=turnmeter)" ]
+  [ -z "$(docker volume ls -q --filter label=com.docker.compose.project=turnmeter)" ]
+  if [ $was_running = no ]; then
+    unset DOCKER_HOST
+    make -s down
+    run -1 scripts/engine.sh status
+    [ ! -e /run/turnmeter-engine ]
+  fi
+}
