@@ -28,7 +28,7 @@ MOCKLLM := $(call objects,mockllm/*.c)
 COLLECTOR := $(call objects,collector/*.c)
 AGENT_C := $(call objects,agent/c/*.c)
 LAUNCHER := $(call static_objects,$(wildcard collector/launcher/*.c) common/error.c common/loop.c common/buf.c common/number.c)
-TMTOOL := $(call static_objects,$(wildcard mockllm/tmtool/*.c) common/error.c common/number.c)
+TMTOOL := $(call static_objects,$(wildcard mockllm/tmtool/*.c))
 
 MOCKLLM_LIBS := -lmicrohttpd -ljansson -lmd -lm -lpthread
 COLLECTOR_LIBS := -lcurl -ljansson -lmd -lm

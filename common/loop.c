@@ -213,12 +213,11 @@ void loop_free_later(struct loop *loop, void *memory)
 }
 
 /*
- * Only timers due at the batch's start are run: a callback that sets a deadline in the past is
- * served by the next batch, so sources are never starved.
+ * Only timers due at a given time are run, such as the batch's start: a callback that sets its
+ * deadline to now is served by the next batch, so sources are never starved.
  */
-static void run_timers(struct loop *loop)
+static void run_timers(struct loop *loop, int64_t due_ns)
 {
-	int64_t due_ns = loop->batch_ns;
 	while (loop->heap_length && loop->heap[1]->deadline_ns <= due_ns) {
 		struct timer *timer = loop->heap[1];
 		loop_timer_clear(loop, timer);
@@ -262,7 +261,7 @@ int loop_once(struct loop *loop, int64_t max_wait_ns, struct error *err)
 
 	loop->in_batch = true;
 	loop->batch_ns = now_ns();
-	run_timers(loop);
+	run_timers(loop, loop->batch_ns);
 	for (int i = 0; i < count; i++) {
 		uint32_t slot = (uint32_t)events[i].data.u64;
 		uint32_t serial = (uint32_t)(events[i].data.u64 >> 32);
@@ -292,4 +291,9 @@ void loop_stop(struct loop *loop)
 int64_t loop_batch_ns(const struct loop *loop)
 {
 	return loop->batch_ns;
+}
+
+void loop_run_due(struct loop *loop)
+{
+	run_timers(loop, now_ns());
 }

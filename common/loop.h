@@ -58,6 +58,10 @@ int loop_once(struct loop *loop, int64_t max_wait_ns, struct error *err);
 int loop_run(struct loop *loop, struct error *err);
 void loop_stop(struct loop *loop);
 
+/* Run the timers due by now, from within a source's callback that is long at work. The callback
+ * must be ready for whatever those timers do; not for use in a timer's callback. */
+void loop_run_due(struct loop *loop);
+
 /* When the current batch began to be handled, ns: the loop's own lateness is measured from here. */
 int64_t loop_batch_ns(const struct loop *loop);
 

@@ -59,12 +59,12 @@ static int read_timing(const json_t *object, const char *where, const char *path
 		return refuse(where, path,
 			"must be {\"constant\":MS} or {\"uniform\":MS,\"spread\":0 to 1}", err);
 	*out = is_constant ? (struct scenario_timing){constant, 0}
-	                   : (struct scenario_timing){uniform, spread};
+			   : (struct scenario_timing){uniform, spread};
 	return 0;
 }
 
-static int read_tools(const json_t *object, const char *where, struct scenario *out,
-	struct error *err)
+static int read_tools(
+	const json_t *object, const char *where, struct scenario *out, struct error *err)
 {
 	const char *kind = NULL;
 	const json_t *calls = NULL, *sleep_ms = NULL, *output_bytes = NULL;
@@ -88,7 +88,8 @@ static int read_tools(const json_t *object, const char *where, struct scenario *
 		return refuse(where, "tools.sleep_ms", "must be given for kind \"tmtool\"", err);
 	if (is_bin && out->system_prompt_bytes < SCENARIO_BIN_OUTPUT_MIN)
 		return error_set(err, 0,
-			"%s: system_prompt_bytes: must be at least %d for tools of kind \"bin\", is "
+			"%s: system_prompt_bytes: must be at least %d for tools of kind \"bin\", "
+			"is "
 			"%lld",
 			where, SCENARIO_BIN_OUTPUT_MIN, (long long)out->system_prompt_bytes);
 	int64_t output_min = is_bin ? SCENARIO_BIN_OUTPUT_MIN : 0;

@@ -1,0 +1,526 @@
+#include "mockllm/server.h"
+
+#include "common/clock.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+	LISTENERS_MAX = 3,
+	BACKLOG = 16384, /* thousands connect at once */
+	ACCEPT_BATCH = 64,
+	CONNECTIONS_MAX = 100000,      /* the descriptor limit comes first */
+	CONNECTION_MEMORY = 16 * 1024, /* headers and the part of a body read at once */
+	FIRST_BODY = 4096,
+};
+
+static const char chat_url[] = "/v1/chat/completions";
+
+struct listener {
+	struct source source;
+	struct server *server;
+	bool is_control;
+};
+
+struct server {
+	struct loop *loop;
+	struct server_handler handler;
+	void *context;
+	struct MHD_Daemon *daemon;
+	struct source daemon_source;
+	struct timer again;  /* libmicrohttpd has more to do */
+	struct timer accept; /* descriptors had run out */
+	bool in_daemon;
+	struct listener listener[LISTENERS_MAX];
+	size_t listeners;
+	char *socket_path;
+	struct peer **adding; /* by descriptor: on its way into libmicrohttpd */
+	size_t adding_size;
+	struct returned {
+		struct peer *peer;
+		int fd;
+	} * returned; /* given back while libmicrohttpd was at work */
+	size_t returned_count, returned_capacity;
+	int64_t peers;
+	struct server_counters counters;
+};
+
+void request_free(struct request *request)
+{
+	if (!request)
+		return;
+	free(request->method);
+	free(request->url);
+	free(request->body);
+	free(request);
+}
+
+/* ---- libmicrohttpd on the loop */
+
+static void run_again_soon(struct server *server)
+{
+	loop_timer_set(server->loop, &server->again, now_ns());
+}
+
+/* The number of a peer's descriptor tells the callback that libmicrohttpd makes who it is. */
+static void add_connection(struct server *server, struct peer *peer, int fd)
+{
+	static const struct sockaddr_in nowhere = {.sin_family = AF_INET};
+	if ((size_t)fd >= server->adding_size) {
+		size_t size = 2 * (size_t)fd + 64;
+		server->adding = xrealloc(server->adding, size * sizeof *server->adding);
+		memset(server->adding + server->adding_size, 0,
+			(size - server->adding_size) * sizeof *server->adding);
+		server->adding_size = size;
+	}
+	server->adding[fd] = peer;
+	/* On failure it has closed the descriptor. */
+	if (MHD_add_connection(server->daemon, fd, (const struct sockaddr *)&nowhere,
+		    sizeof nowhere) != MHD_YES) {
+		server->adding[fd] = NULL;
+		free(peer);
+		return;
+	}
+	run_again_soon(server);
+}
+
+static void run_daemon(struct server *server)
+{
+	loop_timer_clear(server->loop, &server->again);
+	server->in_daemon = true;
+	MHD_run(server->daemon);
+	server->in_daemon = false;
+	for (size_t i = 0; i < server->returned_count; i++)
+		add_connection(server, server->returned[i].peer, server->returned[i].fd);
+	server->returned_count = 0;
+	MHD_UNSIGNED_LONG_LONG wait_ms;
+	if (MHD_get_timeout(server->daemon, &wait_ms) == MHD_YES && !wait_ms)
+		run_again_soon(server);
+}
+
+static void handle_daemon(struct source *source, uint32_t events)
+{
+	(void)events;
+	run_daemon(container_of(source, struct server, daemon_source));
+}
+
+static void handle_again(struct timer *timer)
+{
+	run_daemon(container_of(timer, struct server, again));
+}
+
+static int descriptor_of(struct MHD_Connection *connection)
+{
+	return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
+/* What a connection of libmicrohttpd knows of its peer: NULL once that was taken out. */
+struct seat {
+	struct peer *peer;
+};
+
+static struct seat *seat_of(struct MHD_Connection *connection)
+{
+	return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
+		->socket_context;
+}
+
+static void notify_connection(void *context, struct MHD_Connection *connection, void **slot,
+	enum MHD_ConnectionNotificationCode code)
+{
+	struct server *server = context;
+	struct seat *seat = *slot;
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		int fd = descriptor_of(connection);
+		*slot = seat = xmalloc(sizeof *seat);
+		seat->peer = server->adding[fd];
+		server->adding[fd] = NULL;
+		return;
+	}
+	free(seat->peer);
+	free(seat);
+	*slot = NULL;
+}
+
+static void notify_completed(void *context, struct MHD_Connection *connection, void **slot,
+	enum MHD_RequestTerminationCode code)
+{
+	(void)context;
+	(void)connection;
+	(void)code;
+	request_free(*slot);
+	*slot = NULL;
+}
+
+static enum MHD_Result queue_reply(
+	struct MHD_Connection *connection, int status, char *body, size_t length)
+{
+	struct MHD_Response *response =
+		MHD_create_response_from_buffer(length, body, MHD_RESPMEM_MUST_FREE);
+	if (!response)
+		die_oom();
+	MHD_add_response_header(response, "Content-Type", "application/json");
+	enum MHD_Result result = MHD_queue_response(connection, (unsigned)status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+/* ---- requests */
+
+static const char *header_of(struct MHD_Connection *connection, const char *name)
+{
+	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+/* Content-Length as far as it is sane; libmicrohttpd has refused what is no number. */
+static unsigned long long announced_length(struct MHD_Connection *connection)
+{
+	const char *text = header_of(connection, "Content-Length");
+	return text ? strtoull(text, NULL, 10) : 0;
+}
+
+static struct request *begin_request(
+	struct MHD_Connection *connection, const char *method, const char *url, const char *version)
+{
+	struct request *request = xcalloc(1, sizeof *request);
+	request->headers_ns = now_ns();
+	request->peer = seat_of(connection)->peer;
+	request->method = xstrdup(method);
+	request->url = xstrdup(url);
+	const char *connection_header = header_of(connection, "Connection");
+	request->keep_alive = !strcmp(version, "HTTP/1.1") &&
+			      !(connection_header && !strcasecmp(connection_header, "close"));
+	const char *session = header_of(connection, "X-Session-Id");
+	if (session && strlen(session) < sizeof request->session)
+		memcpy(request->session, session, strlen(session) + 1);
+	unsigned long long length = announced_length(connection);
+	request->too_large = length > SERVER_BODY_MAX;
+	request->capacity = request->too_large ? 0 : (size_t)length;
+	request->body = xmalloc(request->capacity + 1);
+	request->body[0] = '\0';
+	return request;
+}
+
+/* What comes beyond the cap is read and dropped, so that the client gets to read the answer. */
+static void add_to_body(struct request *request, const char *bytes, size_t length)
+{
+	if (request->too_large)
+		return;
+	if (length > request->capacity - request->length) {
+		if (length > SERVER_BODY_MAX - request->length) {
+			request->too_large = true;
+			return;
+		}
+		size_t capacity = 2 * request->capacity + FIRST_BODY;
+		if (capacity < request->length + length)
+			capacity = request->length + length;
+		if (capacity > SERVER_BODY_MAX)
+			capacity = SERVER_BODY_MAX;
+		request->body = xrealloc(request->body, capacity + 1);
+		request->capacity = capacity;
+	}
+	memcpy(request->body + request->length, bytes, length);
+	request->length += length;
+	request->body[request->length] = '\0';
+}
+
+static bool is_chat(const struct request *request)
+{
+	return !request->peer->is_control && !strcmp(request->method, "POST") &&
+	       !strcmp(request->url, chat_url);
+}
+
+/*
+ * Keep a duplicate of the descriptor and have libmicrohttpd drop its connection: MHD_NO makes it
+ * close its own descriptor, nothing more. False if there is no descriptor left.
+ */
+static bool take_out(
+	struct server *server, struct MHD_Connection *connection, struct request *request)
+{
+	int fd = fcntl(descriptor_of(connection), F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	seat_of(connection)->peer = NULL;
+	server->handler.chat(server->context, request, fd);
+	return true;
+}
+
+static enum MHD_Result handle_request(void *context, struct MHD_Connection *connection,
+	const char *url, const char *method, const char *version, const char *part,
+	size_t *part_length, void **slot)
+{
+	struct server *server = context;
+	struct request *request = *slot;
+	/* Reading many large bodies must not hold up streams; none of them is libmicrohttpd's. */
+	loop_run_due(server->loop);
+	if (!request) {
+		*slot = request = begin_request(connection, method, url, version);
+		if (request->too_large && header_of(connection, "Expect")) {
+			char *body = server->handler.too_large(server->context);
+			return queue_reply(connection, 413, body, strlen(body));
+		}
+		return MHD_YES;
+	}
+	if (*part_length) {
+		add_to_body(request, part, *part_length);
+		*part_length = 0;
+		return MHD_YES;
+	}
+	request->read_ns = now_ns();
+	server->counters.requests++;
+	if (request->too_large) {
+		char *body = server->handler.too_large(server->context);
+		return queue_reply(connection, 413, body, strlen(body));
+	}
+	bool is_http_1_1 = !strcmp(version, "HTTP/1.1");
+	if (is_chat(request) && is_http_1_1 && take_out(server, connection, request)) {
+		*slot = NULL;
+		return MHD_NO;
+	}
+	struct reply reply = {0};
+	server->handler.plain(server->context, request, &reply);
+	return queue_reply(connection, reply.status, reply.body, reply.length);
+}
+
+/* ---- listening */
+
+static void accept_one(struct listener *listener, int fd)
+{
+	struct server *server = listener->server;
+	struct peer *peer = xcalloc(1, sizeof *peer);
+	peer->number = ++server->peers;
+	peer->is_control = listener->is_control;
+	if (!listener->is_control)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+	server->counters.connections++;
+	add_connection(server, peer, fd);
+}
+
+static void watch_listeners(struct server *server, uint32_t events)
+{
+	struct error ignored;
+	for (size_t i = 0; i < server->listeners; i++)
+		loop_change(server->loop, &server->listener[i].source, events, &ignored);
+}
+
+static void handle_listener(struct source *source, uint32_t events)
+{
+	(void)events;
+	struct listener *listener = container_of(source, struct listener, source);
+	for (int i = 0; i < ACCEPT_BATCH; i++) {
+		int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0) {
+			accept_one(listener, fd);
+			continue;
+		}
+		/* Out of descriptors: those that wait do so until some are free again. */
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			watch_listeners(listener->server, 0);
+			loop_timer_set(listener->server->loop, &listener->server->accept,
+				now_ns() + 50 * NS_PER_MS);
+		}
+		return;
+	}
+}
+
+static void handle_accept_again(struct timer *timer)
+{
+	watch_listeners(container_of(timer, struct server, accept), EPOLLIN);
+}
+
+/* Takes the descriptor. */
+static int add_listener(struct server *server, int fd, bool is_control, struct error *err)
+{
+	struct listener *listener = &server->listener[server->listeners];
+	*listener = (struct listener){
+		.source = {.fd = -1, .ready = handle_listener},
+		.server = server,
+		.is_control = is_control,
+	};
+	if (loop_add(server->loop, &listener->source, fd, EPOLLIN, err)) {
+		close(fd);
+		return -1;
+	}
+	server->listeners++;
+	return 0;
+}
+
+/* A bound, listening TCP socket on a loopback address, or -1 with errno set. */
+static int open_tcp(const struct sockaddr *address, socklen_t length)
+{
+	auto_close int fd =
+		socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
+	if (address->sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){1}, sizeof(int));
+	if (bind(fd, address, length) || listen(fd, BACKLOG))
+		return -1;
+	return steal_fd(&fd);
+}
+
+int server_listen_tcp(struct server *server, int port, struct error *err)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = open_tcp((struct sockaddr *)&v4, sizeof v4);
+	if (fd < 0 && errno == EADDRINUSE)
+		return error_set(err, 0,
+			"cannot listen on 127.0.0.1:%d: another program does; choose another port "
+			"with --port, or 0 for any free one",
+			port);
+	if (fd < 0)
+		return error_set(err, errno, "cannot listen on 127.0.0.1:%d", port);
+	socklen_t length = sizeof v4;
+	getsockname(fd, (struct sockaddr *)&v4, &length);
+	if (add_listener(server, fd, false, err))
+		return -1;
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
+		.sin6_port = v4.sin_port,
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	fd = open_tcp((struct sockaddr *)&v6, sizeof v6);
+	if (fd >= 0 && add_listener(server, fd, false, err))
+		return -1;
+	return ntohs(v4.sin_port);
+}
+
+/* Does somebody listen on this socket file? */
+static bool is_alive(const struct sockaddr_un *address)
+{
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return fd >= 0 &&
+	       (!connect(fd, (const struct sockaddr *)address, sizeof *address) || errno == EAGAIN);
+}
+
+int server_listen_unix(struct server *server, const char *path, struct error *err)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct stat status;
+	if (strlen(path) >= sizeof address.sun_path)
+		return error_set(err, 0, "cannot listen on '%s': the path must be shorter than %zu",
+			path, sizeof address.sun_path);
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	if (!lstat(path, &status)) {
+		if (!S_ISSOCK(status.st_mode))
+			return error_set(err, 0,
+				"cannot listen on '%s': it is there and is no socket; remove it or "
+				"choose another path with --control",
+				path);
+		if (is_alive(&address))
+			return error_set(err, 0,
+				"cannot listen on '%s': another program does; end it or choose "
+				"another path with --control",
+				path);
+		unlink(path);
+	}
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return error_set(err, errno, "cannot create a Unix socket");
+	/* The collector's root has no capabilities: whoever may enter the directory may control. */
+	mode_t mask = umask(0);
+	int failed = bind(fd, (struct sockaddr *)&address, sizeof address);
+	int code = errno;
+	umask(mask);
+	if (failed || listen(fd, BACKLOG))
+		return error_set(err, failed ? code : errno, "cannot listen on '%s'", path);
+	server->socket_path = xstrdup(path);
+	return add_listener(server, steal_fd(&fd), true, err);
+}
+
+/* ---- all of it */
+
+struct server *server_new(
+	struct loop *loop, const struct server_handler *handler, void *context, struct error *err)
+{
+	struct server *server = xcalloc(1, sizeof *server);
+	server->loop = loop;
+	server->handler = *handler;
+	server->context = context;
+	server->again = (struct timer){.expired = handle_again};
+	server->accept = (struct timer){.expired = handle_accept_again};
+	server->daemon_source = (struct source){.fd = -1, .ready = handle_daemon};
+	server->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET |
+						  MHD_USE_SUPPRESS_DATE_NO_CLOCK,
+		0, NULL, NULL, handle_request, server, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, 0u,
+		MHD_OPTION_NOTIFY_CONNECTION, notify_connection, server,
+		MHD_OPTION_NOTIFY_COMPLETED, notify_completed, server, MHD_OPTION_END);
+	if (!server->daemon) {
+		error_set(err, 0, "cannot start libmicrohttpd %s", MHD_get_version());
+		server_free(server);
+		return NULL;
+	}
+	int fd = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+	if (loop_add(loop, &server->daemon_source, fd, EPOLLIN, err)) {
+		server_free(server);
+		return NULL;
+	}
+	return server;
+}
+
+void server_free(struct server *server)
+{
+	if (!server)
+		return;
+	for (size_t i = 0; i < server->listeners; i++) {
+		int fd = server->listener[i].source.fd;
+		loop_remove(server->loop, &server->listener[i].source);
+		close(fd);
+	}
+	if (server->socket_path)
+		unlink(server->socket_path);
+	loop_timer_clear(server->loop, &server->again);
+	loop_timer_clear(server->loop, &server->accept);
+	loop_remove(server->loop, &server->daemon_source);
+	if (server->daemon)
+		MHD_stop_daemon(server->daemon);
+	for (size_t i = 0; i < server->returned_count; i++) {
+		close(server->returned[i].fd);
+		free(server->returned[i].peer);
+	}
+	free(server->returned);
+	free(server->adding);
+	free(server->socket_path);
+	free(server);
+}
+
+void server_give_back(struct server *server, struct peer *peer, int fd)
+{
+	if (!server->in_daemon) {
+		add_connection(server, peer, fd);
+		return;
+	}
+	if (server->returned_count == server->returned_capacity) {
+		server->returned_capacity = 2 * server->returned_capacity + 16;
+		server->returned = xrealloc(
+			server->returned, server->returned_capacity * sizeof *server->returned);
+	}
+	server->returned[server->returned_count++] = (struct returned){peer, fd};
+}
+
+void server_hang_up(struct server *server, struct peer *peer, int fd)
+{
+	(void)server;
+	close(fd);
+	free(peer);
+}
+
+const struct server_counters *server_counters(const struct server *server)
+{
+	return &server->counters;
+}
