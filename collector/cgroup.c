@@ -531,6 +531,11 @@ static int kill_in(int dir_fd, struct error *err)
 	return 0;
 }
 
+bool cgroup_can_kill(const struct cgroup *group)
+{
+	return exists_at(any_folder(group), "cgroup.kill");
+}
+
 int cgroup_kill(const struct cgroup *group, struct error *err)
 {
 	return kill_in(any_folder(group), err);

@@ -103,6 +103,7 @@ int64_t cgroup_count(const struct cgroup *group, struct error *err);
  * caller may not kill (a container on v1), processes stay: see the launcher's KILL.
  */
 int cgroup_kill(const struct cgroup *group, struct error *err);
+bool cgroup_can_kill(const struct cgroup *group); /* by cgroup.kill */
 /* Wait until no process is left, at most timeout_ns. Fails with EBUSY. */
 int cgroup_wait_empty(const struct cgroup *group, int64_t timeout_ns, struct error *err);
 

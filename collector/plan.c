@@ -1,5 +1,6 @@
 #include "collector/plan.h"
 
+#include "collector/hypotheses.h"
 #include "collector/manifest.h"
 #include "common/buf.h"
 #include "common/cleanup.h"
@@ -415,7 +416,8 @@ struct plan *plan_read_resolved(json_t *resolved, const char *where, struct erro
 	struct parts parts;
 	if (read_fields(plan, resolved, &parts, true, where, err) ||
 		take_contenders(plan, &parts, where, err) ||
-		take_scenarios(plan, &parts, where, err)) {
+		take_scenarios(plan, &parts, where, err) ||
+		hypotheses_check(resolved, where, err)) {
 		plan_free(plan);
 		return NULL;
 	}

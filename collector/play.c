@@ -1,0 +1,577 @@
+#include "collector/play.h"
+
+#include "collector/folder.h"
+#include "collector/launch.h"
+#include "collector/manifest.h"
+#include "collector/mock_client.h"
+#include "collector/progress.h"
+#include "collector/record.h"
+#include "collector/results.h"
+#include "collector/run.h"
+#include "collector/summary.h"
+#include "collector/survey.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/scenario.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WARM_UP "warm-up"
+
+enum {
+	ATTEMPTS_MAX = 3, /* of one run, while it is not valid */
+	FAULTS_MAX = 3,   /* of the instrument, one after the other */
+	WARM_UP_SESSIONS_MAX = 10,
+	WARM_UP_TURNS_MAX = 2,
+	WARM_UP_CHUNKS_MAX = 5,
+};
+
+/* One run of the plan, until it is valid or has had its attempts. */
+struct task {
+	int64_t block;
+	struct plan_cell cell;
+	int attempts;
+	bool valid, ok;
+};
+
+struct play {
+	const struct play_options *options;
+	const struct plan *plan;
+	struct loop *loop;
+	struct site site;
+	struct folder folder;
+	struct progress progress;
+	json_t *environment;
+	struct task *tasks;
+	size_t task_count;
+	bool *warm; /* by contender */
+	int64_t last_run, recorded;
+	int faults;
+};
+
+/* ---- tasks */
+
+static void make_tasks(struct play *play)
+{
+	const struct plan *plan = play->plan;
+	size_t cells = plan_cell_count(plan);
+	play->tasks = xcalloc(cells * (size_t)plan->repetitions, sizeof *play->tasks);
+	for (int64_t block = 1; block <= plan->repetitions; block++) {
+		auto_free struct plan_cell *order = plan_block(plan, block);
+		for (size_t i = 0; i < cells; i++)
+			play->tasks[play->task_count++] =
+				(struct task){.block = block, .cell = order[i]};
+	}
+}
+
+static const struct manifest *manifest_of(const struct play *play, const struct task *task)
+{
+	return play->plan->contenders[task->cell.contender].manifest;
+}
+
+static const struct plan_scenario *scenario_of(const struct play *play, const struct task *task)
+{
+	return &play->plan->scenarios[task->cell.scenario];
+}
+
+/* A run that is to be played (again). */
+static bool is_open(const struct task *task)
+{
+	return !task->valid && task->attempts < ATTEMPTS_MAX;
+}
+
+static struct task *find_task(struct play *play, const struct run_record *record)
+{
+	for (size_t i = 0; i < play->task_count; i++) {
+		struct task *task = &play->tasks[i];
+		if (task->block == record->block && task->cell.sessions == record->sessions &&
+			!strcmp(manifest_of(play, task)->name, record->contender) &&
+			!strcmp(scenario_of(play, task)->scenario->name, record->scenario))
+			return task;
+	}
+	return NULL;
+}
+
+static void note_result(struct task *task, bool valid, bool ok)
+{
+	task->attempts++;
+	task->valid = valid;
+	task->ok = valid && ok;
+}
+
+/* What a results folder has already. */
+static int take_records(struct play *play, struct error *err)
+{
+	struct stat status;
+	if (fstat(play->folder.log_fd, &status))
+		return error_set(err, errno, "%s: cannot read 'runs.jsonl'", play->folder.path);
+	if (!status.st_size)
+		return 0;
+	auto_results struct results results = {0};
+	if (results_read(play->folder.fd, &results, err))
+		return error_prefix(err, "%s", play->folder.path);
+	for (size_t i = 0; i < results.run_count; i++) {
+		const struct run_record *record = &results.runs[i];
+		struct task *task = record->warm_up ? NULL : find_task(play, record);
+		if (record->run > play->last_run)
+			play->last_run = record->run;
+		play->recorded++;
+		const char *reason = json_string_value(json_array_get(record->invalid_reasons, 0));
+		bool interrupted = reason && !strncmp(reason, "interrupted", 11);
+		if (task && !interrupted)
+			note_result(task, record->valid, record->outcome == OUTCOME_OK);
+	}
+	return 0;
+}
+
+/* ---- one run */
+
+static void describe_task(
+	const struct play *play, const struct task *task, bool warm_up, char *text, size_t size)
+{
+	snprintf(text, size, "%s, %" PRId64 " session%s, %s, block %" PRId64 "%s",
+		manifest_of(play, task)->name, task->cell.sessions,
+		task->cell.sessions == 1 ? "" : "s", scenario_of(play, task)->scenario->name,
+		task->block, warm_up ? " (warm-up)" : "");
+}
+
+static void utc_now(char text[32])
+{
+	time_t now = time(NULL);
+	struct tm utc;
+	gmtime_r(&now, &utc);
+	strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
+/* A run's schedule as the setup has it: a warm-up has its own. */
+static struct run_identity identify(const struct play *play, const struct task *task,
+	const struct run_setup *setup, bool warm_up, const char *started_at)
+{
+	const struct plan *plan = play->plan;
+	const struct manifest *manifest = setup->manifest;
+	const json_t *machine = json_object_get(play->environment, "machine");
+	const json_t *contender =
+		json_object_get(json_object_get(play->environment, "contenders"), manifest->name);
+	return (struct run_identity){
+		.plan_sha256 = plan->sha256,
+		.run = play->last_run + 1,
+		.block = task->block,
+		.run_seed = setup->seed,
+		.warm_up = warm_up,
+		.contender = manifest->name,
+		.track = plan->track,
+		.sessions = setup->sessions,
+		.scenario = scenario_of(play, task)->scenario->name,
+		.turns = setup->scenario->turns,
+		.suite_tool = setup->scenario->tool_kind == SCENARIO_TOOLS_TMTOOL,
+		.placement = plan->split ? "split" : "shared",
+		.mode = play->site.local ? "local" : "container",
+		.emulated = json_is_true(json_object_get(machine, "emulated")),
+		.machine_cpus = json_integer_value(json_object_get(machine, "cpus_online")),
+		.contender_cpus = CPU_COUNT(setup->contender_cpus),
+		.bounds = plan->bounds,
+		.machine_id = json_string_value(json_object_get(play->environment, "machine_id")),
+		.suite_version = TURNMETER_VERSION,
+		.executable_sha256 =
+			json_string_value(json_object_get(contender, "executable_sha256")),
+		.started_at = started_at,
+	};
+}
+
+static struct run_limits run_limits_of(const struct cgroup_limits *limits)
+{
+	return (struct run_limits){
+		limits->memory_bytes, limits->cpu_quota, *limits->cpus ? limits->cpus : NULL};
+}
+
+/* Judge, write the samples, then the record: a record's samples are always there. */
+static int keep_record(struct play *play, struct run_identity *identity,
+	const struct run_facts *facts, const struct cgroup_limits *asked,
+	const struct cgroup_limits *in_force, json_t **record, struct error *err)
+{
+	identity->asked = run_limits_of(asked);
+	identity->in_force = run_limits_of(in_force);
+	json_auto_t *made = record_make(identity, facts);
+	char name[64];
+	snprintf(name, sizeof name, "samples/%" PRId64 ".csv", identity->run);
+	if (record_write_samples(play->folder.fd, identity, facts, err))
+		return error_prefix(err, "%s", play->folder.path);
+	folder_give(&play->folder, "samples");
+	folder_give(&play->folder, name);
+	if (folder_append_run(&play->folder, made, err))
+		return -1;
+	play->last_run++;
+	play->recorded++;
+	*record = json_incref(made);
+	return 0;
+}
+
+static bool record_is(const json_t *record, const char *outcome)
+{
+	return !strcmp(json_string_value(json_object_get(record, "outcome")), outcome);
+}
+
+static void describe_result(const json_t *record, char *text, size_t size)
+{
+	const char *outcome = json_string_value(json_object_get(record, "outcome"));
+	const char *detail = json_string_value(json_object_get(record, "outcome_detail"));
+	const char *reason =
+		json_string_value(json_array_get(json_object_get(record, "invalid_reasons"), 0));
+	int length = snprintf(
+		text, size, "%s%s%s", outcome, detail && *detail ? ": " : "", detail ? detail : "");
+	if (reason && length >= 0 && (size_t)length < size)
+		snprintf(text + length, size - (size_t)length, "; not valid: %s", reason);
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+}
+
+/* Play one run with this schedule and keep its record: new reference in *record. */
+static int play_run(struct play *play, const struct task *task, const struct scenario *scenario,
+	const char *model, int64_t sessions, bool warm_up, json_t **record, struct error *err)
+{
+	struct place *place = &play->site.places[task->cell.contender];
+	const json_t *machine = json_object_get(play->environment, "machine");
+	struct run_setup setup = {
+		.loop = play->loop,
+		.launcher = place->launcher,
+		.container = &place->container,
+		.mock = play->site.mock,
+		.mock_port = play->site.mock_port,
+		.manifest = manifest_of(play, task),
+		.track = play->plan->track,
+		.scenario = scenario,
+		.model = model,
+		.sessions = sessions,
+		.seed = plan_run_seed(play->plan, task->block, &task->cell),
+		.timeout_s = play->plan->run_timeout_s,
+		.report = play->plan->agent_report,
+		.asked = &place->asked,
+		.machine_swaps = json_integer_value(json_object_get(machine, "swap_bytes")) > 0,
+		.contender_cpus = &place->cpus,
+		.stop = play->options->site.stop,
+	};
+	char what[256], result[1024], started_at[32];
+	describe_task(play, task, warm_up, what, sizeof what);
+	progress_run(&play->progress, what, scenario_seconds(scenario));
+	utc_now(started_at);
+	struct run_facts facts;
+	struct cgroup_limits in_force;
+	int status = run_play(&setup, &facts, &in_force, err);
+	if (!status) {
+		struct run_identity identity = identify(play, task, &setup, warm_up, started_at);
+		status =
+			keep_record(play, &identity, &facts, &place->asked, &in_force, record, err);
+	} else {
+		site_explain(&play->site, err);
+	}
+	run_facts_release(&facts);
+	if (status)
+		return -1;
+	describe_result(*record, result, sizeof result);
+	progress_ran(&play->progress, what, result, record_is(*record, "ok"),
+		json_is_true(json_object_get(*record, "valid")), warm_up);
+	return 0;
+}
+
+/* ---- warm-ups */
+
+static void lower_member(json_t *object, const char *name, json_int_t max)
+{
+	if (json_integer_value(json_object_get(object, name)) > max)
+		json_object_set_new(object, name, json_integer(max));
+}
+
+/* The scenario's shape, with the same tools and sizes, in a hurry. */
+static json_t *warm_up_of(const json_t *scenario)
+{
+	json_t *warm_up = json_deep_copy(scenario);
+	json_object_set_new(warm_up, "name", json_string(WARM_UP));
+	json_object_set_new(warm_up, "ttft_ms", json_pack("{s:i}", "constant", 1));
+	json_object_set_new(warm_up, "chunk_interval_ms", json_pack("{s:i}", "constant", 1));
+	json_object_set_new(warm_up, "spread_first_ms", json_integer(0));
+	lower_member(warm_up, "turns", WARM_UP_TURNS_MAX);
+	lower_member(warm_up, "chunks", WARM_UP_CHUNKS_MAX);
+	return warm_up;
+}
+
+/* The first toucher of a file pays for its page cache: let that be a run that does not count. */
+static int warm_up(struct play *play, const struct task *task, struct error *err)
+{
+	json_auto_t *json = warm_up_of(scenario_of(play, task)->json);
+	struct scenario *scenario = scenario_read(json, WARM_UP, err);
+	int64_t sessions = task->cell.sessions < WARM_UP_SESSIONS_MAX ? task->cell.sessions
+								      : WARM_UP_SESSIONS_MAX;
+	json_t *record = NULL;
+	int result = -1;
+	if (scenario && !mock_load_scenario(play->site.mock, json, err))
+		result = play_run(play, task, scenario, WARM_UP, sessions, true, &record, err);
+	scenario_free(scenario);
+	json_decref(record);
+	if (!result)
+		play->warm[task->cell.contender] = true;
+	return result;
+}
+
+/* ---- the plan */
+
+static bool stopped(const struct play *play)
+{
+	return *play->options->site.stop;
+}
+
+static int play_task(struct play *play, struct task *task, struct error *err)
+{
+	const struct plan_scenario *scenario = scenario_of(play, task);
+	json_t *record = NULL;
+	if (site_attach(&play->site, task->cell.contender, err) ||
+		(!play->warm[task->cell.contender] && warm_up(play, task, err)))
+		return -1;
+	if (stopped(play))
+		return 0;
+	if (play_run(play, task, scenario->scenario, scenario->scenario->name, task->cell.sessions,
+		    false, &record, err))
+		return -1;
+	/* Out of memory, the kernel has thrown the contender's files out of its cache. */
+	if (record_is(record, "oom"))
+		play->warm[task->cell.contender] = false;
+	if (!stopped(play))
+		note_result(task, json_is_true(json_object_get(record, "valid")),
+			record_is(record, "ok"));
+	json_decref(record);
+	return 0;
+}
+
+/* Is it a fault that can pass, so that the plan may go on? */
+static bool may_go_on(struct play *play, const struct error *err)
+{
+	if (stopped(play) || err->code == ENOSPC || err->code == EDQUOT || err->code == EROFS)
+		return false;
+	return ++play->faults < FAULTS_MAX;
+}
+
+/* One pass over all open tasks. */
+static int play_pass(struct play *play, struct error *err)
+{
+	for (size_t i = 0; i < play->task_count && !stopped(play); i++) {
+		struct task *task = &play->tasks[i];
+		if (!is_open(task))
+			continue;
+		while (play_task(play, task, err)) {
+			if (!may_go_on(play, err))
+				return -1;
+			if (play->progress.out)
+				fprintf(play->progress.out, "%sonce more: %s\n",
+					play->progress.terminal ? "\r\033[K" : "", err->text);
+		}
+		play->faults = 0;
+		if (is_open(task) && !stopped(play))
+			progress_more(&play->progress,
+				scenario_seconds(scenario_of(play, task)->scenario));
+	}
+	return 0;
+}
+
+/* The first pass plays the plan, the further ones what was not valid. */
+static int play_all(struct play *play, struct error *err)
+{
+	for (int pass = 0; pass < ATTEMPTS_MAX && !stopped(play); pass++)
+		if (play_pass(play, err))
+			return -1;
+	return 0;
+}
+
+static int load_scenarios(struct play *play, struct error *err)
+{
+	struct error ignored; /* there is a run only if a collector was killed in one */
+	json_decref(mock_end(play->site.mock, &ignored));
+	for (size_t i = 0; i < play->plan->scenario_count; i++)
+		if (mock_load_scenario(play->site.mock, play->plan->scenarios[i].json, err))
+			return -1;
+	return 0;
+}
+
+static double planned_seconds(const struct play *play, int64_t *open)
+{
+	double sum = 0;
+	*open = 0;
+	for (size_t i = 0; i < play->task_count; i++) {
+		if (!is_open(&play->tasks[i]))
+			continue;
+		sum += scenario_seconds(scenario_of(play, &play->tasks[i])->scenario);
+		++*open;
+	}
+	return sum;
+}
+
+/* ---- results */
+
+static int summarise(struct play *play, struct error *err)
+{
+	static const char *const names[] = {
+		"summary.json", "summary.csv", "summary.md", "report.html"};
+	json_auto_t *summary = NULL;
+	if (report_write(play->folder.fd, play->folder.path, &summary, err))
+		return -1;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		folder_give(&play->folder, names[i]);
+	FILE *out = play->options->table;
+	auto_free char *table = summary_terminal(summary, isatty(fileno(out)));
+	fprintf(out, "%s\nresults: %s\n", table, play->folder.path);
+	fflush(out);
+	return 0;
+}
+
+static int result_of(const struct play *play)
+{
+	for (size_t i = 0; i < play->task_count; i++)
+		if (!play->tasks[i].ok)
+			return PLAY_NOT_OK;
+	return PLAY_OK;
+}
+
+/* Go on only where it was begun: figures of two machines are never put together. */
+static int check_machine(struct play *play, const json_t *now, struct error *err)
+{
+	const char *then_id = json_string_value(json_object_get(play->environment, "machine_id"));
+	const char *now_id = json_string_value(json_object_get(now, "machine_id"));
+	if (then_id && !strcmp(then_id, now_id))
+		return 0;
+	return error_set(err, 0,
+		"%s: was begun on another machine or kernel: run the plan again instead",
+		play->folder.path);
+}
+
+static int prepare_results(struct play *play, struct error *err)
+{
+	json_auto_t *now = survey_make(&play->site, err);
+	if (!now)
+		return -1;
+	if (play->options->resume)
+		return check_machine(play, now, err);
+	play->environment = json_incref(now);
+	if (folder_make(&play->folder, play->options->out, play->plan->name, err))
+		return -1;
+	return folder_write_json(&play->folder, "plan.json", play->plan->resolved, err) ||
+			       folder_write_json(
+				       &play->folder, "environment.json", play->environment, err)
+		       ? -1
+		       : 0;
+}
+
+static void tell_estimate(struct play *play, int64_t open, double planned_s)
+{
+	char left[64];
+	progress_begin(&play->progress, play->options->progress, open, planned_s);
+	if (!play->progress.out)
+		return;
+	progress_format_time(progress_left_s(&play->progress), left, sizeof left);
+	fprintf(play->progress.out, "%s: %" PRId64 " runs, about %s%s%s\n", play->plan->name, open,
+		left, play->folder.path ? ", results in " : "",
+		play->folder.path ? play->folder.path : "");
+}
+
+static int play_plan(struct play *play, struct error *err)
+{
+	int64_t open;
+	double planned_s = planned_seconds(play, &open);
+	if (site_open(&play->site, play->loop, play->plan, &play->options->site, err))
+		return -1;
+	int result = prepare_results(play, err) || load_scenarios(play, err) ? -1 : 0;
+	if (!result) {
+		tell_estimate(play, open, planned_s);
+		result = play_all(play, err);
+		progress_end(&play->progress);
+	}
+	site_close(&play->site);
+	if (!play->recorded)
+		return result ? -1 : error_set(err, EINTR, "ended before the first run");
+	/* What was measured is summarised also when something went wrong. */
+	struct error late;
+	if (summarise(play, &late) && !result) {
+		*err = late;
+		result = -1;
+	} else if (result) {
+		error_prefix(err, "the plan is not complete (collector run --resume %s goes on)",
+			play->folder.path);
+	}
+	return result ? -1 : result_of(play);
+}
+
+static void print_order(const struct play *play, FILE *out)
+{
+	int64_t open;
+	char left[64];
+	struct progress progress;
+	progress_begin(&progress, NULL, 0, 0);
+	double planned_s = planned_seconds(play, &open);
+	progress_begin(&progress, NULL, open, planned_s);
+	progress_format_time(progress_left_s(&progress), left, sizeof left);
+	for (size_t i = 0; i < play->task_count; i++) {
+		char what[256];
+		if (!is_open(&play->tasks[i]))
+			continue;
+		describe_task(play, &play->tasks[i], false, what, sizeof what);
+		fprintf(out, "%s\n", what);
+	}
+	fprintf(out, "%" PRId64 " runs, about %s, plan %s\n", open, left, play->plan->sha256);
+}
+
+/* The plan of a results folder; its contenders' folders come from environment.json. */
+static struct plan *reopen(struct play *play, struct error *err)
+{
+	auto_free char *plan_path = xasprintf("%s/plan.json", play->options->resume);
+	auto_free char *environment_path = xasprintf("%s/environment.json", play->options->resume);
+	if (folder_open(&play->folder, play->options->resume, err))
+		return NULL;
+	json_t *resolved = json_read_file(plan_path, err);
+	struct plan *plan = resolved ? plan_read_resolved(resolved, plan_path, err) : NULL;
+	play->environment = plan ? json_read_file(environment_path, err) : NULL;
+	if (!play->environment) {
+		plan_free(plan);
+		return NULL;
+	}
+	for (size_t i = 0; i < plan->contender_count; i++) {
+		const char *here = json_string_value(json_object_get(
+			json_object_get(json_object_get(play->environment, "contenders"),
+				plan->contenders[i].manifest->name),
+			"here"));
+		plan->contenders[i].here = here ? xstrdup(here) : NULL;
+	}
+	return plan;
+}
+
+int play(struct loop *loop, const struct play_options *options, bool *bad_input, struct error *err)
+{
+	struct play play = {.options = options, .loop = loop, .folder = FOLDER_EMPTY};
+	struct plan *plan = options->resume
+				    ? reopen(&play, err)
+				    : plan_read_file(options->plan_path, &options->overrides, err);
+	int result = -1;
+	*bad_input = !plan;
+	play.plan = plan;
+	if (plan) {
+		make_tasks(&play);
+		play.warm = xcalloc(plan->contender_count, sizeof *play.warm);
+		if (options->resume && take_records(&play, err))
+			*bad_input = true;
+		else if (options->dry_run)
+			print_order(&play, options->table), result = PLAY_OK;
+		else
+			result = play_plan(&play, err);
+	}
+	folder_close(&play.folder);
+	json_decref(play.environment);
+	free(play.tasks);
+	free(play.warm);
+	plan_free(plan);
+	return result;
+}

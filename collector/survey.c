@@ -1,0 +1,226 @@
+#include "collector/survey.h"
+
+#include "collector/digest.h"
+#include "collector/launch.h"
+#include "collector/machine.h"
+#include "collector/manifest.h"
+#include "collector/run.h"
+#include "collector/site.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/json.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { SURVEY_SCHEMA = 1, DEPTH_MAX = 64 };
+
+static void set(json_t *object, const char *name, json_t *value)
+{
+	if (json_object_set_new(object, name, value))
+		die_oom();
+}
+
+/* ---- files of contenders */
+
+/* Sum of the regular files below a folder; -1 if a part of it cannot be read. Takes the fd. */
+static int64_t folder_bytes(int fd, int depth)
+{
+	DIR *dir = fdopendir(fd);
+	if (!dir || depth > DEPTH_MAX) {
+		if (dir)
+			closedir(dir);
+		else
+			close(fd);
+		return -1;
+	}
+	int64_t sum = 0;
+	struct dirent *entry;
+	while (sum >= 0 && (entry = readdir(dir))) {
+		struct stat status;
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		int64_t more = -1;
+		if (!fstatat(dirfd(dir), entry->d_name, &status, AT_SYMLINK_NOFOLLOW)) {
+			more = S_ISREG(status.st_mode) ? status.st_size : 0;
+			int child =
+				S_ISDIR(status.st_mode)
+					? openat(dirfd(dir), entry->d_name,
+						  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+					: -1;
+			if (S_ISDIR(status.st_mode))
+				more = child < 0 ? -1 : folder_bytes(child, depth + 1);
+		}
+		sum = more < 0 ? -1 : sum + more;
+	}
+	closedir(dir);
+	return sum;
+}
+
+static int64_t shipped_bytes(struct launcher *launcher, const char *path)
+{
+	struct error ignored; /* becomes null */
+	auto_close int fd = launcher_open(launcher, path, &ignored);
+	struct stat status;
+	if (fd < 0 || fstat(fd, &status))
+		return -1;
+	return S_ISDIR(status.st_mode) ? folder_bytes(steal_fd(&fd), 0) : status.st_size;
+}
+
+static json_t *describe_shipped(
+	struct launcher *launcher, const struct manifest *manifest, json_t *contender)
+{
+	char **paths = manifest_expand_all(
+		manifest->ship, launcher_prefix(launcher), launcher_here(launcher));
+	json_t *files = json_array();
+	int64_t sum = 0;
+	for (size_t i = 0; paths[i]; i++) {
+		int64_t bytes = shipped_bytes(launcher, paths[i]);
+		json_t *file = json_pack("{s:s}", "path", manifest->ship[i]);
+		set(file, "bytes", bytes < 0 ? json_null() : json_integer(bytes));
+		json_array_append_new(files, file);
+		sum = sum < 0 || bytes < 0 ? -1 : sum + bytes;
+	}
+	set(contender, "artifact_bytes", sum < 0 || !paths[0] ? json_null() : json_integer(sum));
+	texts_free(paths);
+	return files;
+}
+
+static const char *remedy_for(const struct site *site, const char *text)
+{
+	if (!site->local)
+		return "build its image (make up does)";
+	if (!strncmp(text, "{prefix}/runtimes/", 18))
+		return "fetch it with 'make runtimes'";
+	if (!strncmp(text, "{prefix}/", 9))
+		return "build it with 'make'";
+	return "mend the manifest, or put the file there";
+}
+
+/* The program, and arguments that name files of the installed tree or of the manifest's folder. */
+static int check_command(struct site *site, struct launcher *launcher,
+	const struct manifest *manifest, json_t *contender, struct error *err)
+{
+	for (size_t i = 0; manifest->command[i]; i++) {
+		const char *text = manifest->command[i];
+		if (i && strncmp(text, "{prefix}/", 9) && strncmp(text, "{here}/", 7))
+			continue;
+		auto_free char *path =
+			manifest_expand(text, launcher_prefix(launcher), launcher_here(launcher));
+		struct error why;
+		auto_close int fd = launcher_open(launcher, path, &why);
+		if (fd < 0)
+			return error_set(err, 0, "contender '%s': '%s' is absent: %s",
+				manifest->name, path, remedy_for(site, text));
+		char hex[DIGEST_HEX];
+		struct stat status;
+		if (i || fstat(fd, &status))
+			continue;
+		if (!S_ISREG(status.st_mode) || !(status.st_mode & 0111))
+			return error_set(
+				err, 0, "contender '%s': '%s' is no program", manifest->name, path);
+		set(contender, "executable", json_string(text));
+		set(contender, "executable_bytes", json_integer(status.st_size));
+		if (digest_fd(fd, hex, err))
+			return error_prefix(err, "contender '%s': '%s'", manifest->name, path);
+		set(contender, "executable_sha256", json_string(hex));
+	}
+	return 0;
+}
+
+static json_t *describe_limits(const struct place *place)
+{
+	json_t *limits = json_object();
+	struct cgroup_limits found;
+	struct error err;
+	if (run_limits_in_force(
+		    &place->container, &place->container, place->launcher, &found, &err)) {
+		set(limits, "unknown", json_text(err.text, 400));
+		return limits;
+	}
+	set(limits, "memory_bytes",
+		found.memory_bytes == FACT_MISSING ? json_null()
+						   : json_integer(found.memory_bytes));
+	set(limits, "swap_bytes",
+		found.swap_bytes == FACT_MISSING ? json_null() : json_integer(found.swap_bytes));
+	set(limits, "cpu_quota", found.cpu_quota > 0 ? json_real(found.cpu_quota) : json_null());
+	set(limits, "cpus", json_string(found.cpus));
+	return limits;
+}
+
+static json_t *describe_contender(struct site *site, size_t index, struct error *err)
+{
+	struct place *place = &site->places[index];
+	const struct plan_contender *who = &site->plan->contenders[index];
+	json_auto_t *contender = json_object();
+	set(contender, "title", json_string(who->manifest->title));
+	if (check_command(site, place->launcher, who->manifest, contender, err))
+		return NULL;
+	set(contender, "files", describe_shipped(place->launcher, who->manifest, contender));
+	set(contender, "limits", describe_limits(place));
+	if (who->here)
+		set(contender, "here", json_text(who->here, 4096));
+	struct error why;
+	auto_free char *version = *who->manifest->version ? run_version(site->loop, place->launcher,
+								    who->manifest, &why)
+							  : NULL;
+	set(contender, "version", version ? json_string(version) : json_null());
+	if (!version && *who->manifest->version)
+		set(contender, "version_missing", json_text(why.text, 400));
+	return json_incref(contender);
+}
+
+/* ---- all of it */
+
+static json_t *describe_cpus(const cpu_set_t *cpus)
+{
+	char text[256];
+	cpus_format(cpus, text, sizeof text);
+	return json_string(text);
+}
+
+static json_t *describe_mock(const struct site *site)
+{
+	json_t *mock = json_object();
+	static const char *const names[] = {"version", "libmicrohttpd"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		json_t *value = json_object_get(site->mock_health, names[i]);
+		set(mock, names[i], value ? json_incref(value) : json_null());
+	}
+	return mock;
+}
+
+json_t *survey_make(struct site *site, struct error *err)
+{
+	json_auto_t *environment = json_object();
+	char when[32], id[17];
+	time_t now = time(NULL);
+	struct tm utc;
+	gmtime_r(&now, &utc);
+	strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
+	json_t *machine = machine_describe();
+	machine_id(machine, id);
+	set(environment, "schema", json_integer(SURVEY_SCHEMA));
+	set(environment, "suite_version", json_string(TURNMETER_VERSION));
+	set(environment, "started_at", json_string(when));
+	set(environment, "mode", json_string(site->local ? "local" : "container"));
+	set(environment, "machine_id", json_string(id));
+	set(environment, "machine", machine);
+	set(environment, "cgroup", json_string(site->fs.v2 ? "v2" : "v1"));
+	set(environment, "mock", describe_mock(site));
+	set(environment, "instrument_cpus", describe_cpus(&site->instrument));
+	json_t *contenders = json_object();
+	set(environment, "contenders", contenders);
+	for (size_t i = 0; i < site->plan->contender_count; i++) {
+		json_t *contender = describe_contender(site, i, err);
+		if (!contender)
+			return NULL;
+		set(contender, "cpus", describe_cpus(&site->places[i].cpus));
+		set(contenders, site->plan->contenders[i].manifest->name, contender);
+	}
+	return json_incref(environment);
+}
