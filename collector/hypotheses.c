@@ -211,8 +211,11 @@ static const char *verdict(const struct hypothesis *hypothesis, const struct fin
 	return "undecided";
 }
 
-json_t *hypotheses_judge(const json_t *plan, const struct cells *cells)
+json_t *hypotheses_judge(
+	const json_t *plan, const struct cells *cells, const char *where, struct error *err)
 {
+	if (hypotheses_check(plan, where, err))
+		return NULL;
 	const json_t *list = json_object_get(plan, "hypotheses");
 	json_t *out = json_array();
 	double confidence = 1 - 0.05 / (double)json_array_size(list);
@@ -221,9 +224,7 @@ json_t *hypotheses_judge(const json_t *plan, const struct cells *cells)
 	json_array_foreach(list, i, object)
 	{
 		struct hypothesis hypothesis;
-		struct error err;
-		if (read_hypothesis(object, "", "", &hypothesis, &err))
-			continue;
+		read_hypothesis(object, where, "", &hypothesis, err); /* checked above */
 		struct finding finding = find(cells, &hypothesis, confidence);
 		json_t *judged = json_copy(object);
 		json_object_set_new(judged, "unit",

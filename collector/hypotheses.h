@@ -26,8 +26,9 @@ int hypotheses_check(const json_t *plan, const char *where, struct error *err);
 /*
  * An array with, for each: what the plan says, "confidence" asked (1 - 0.05/m for m hypotheses),
  * "value", "lo", "hi" of the interval, "n", "verdict" ("supported", "rejected", "undecided") and
- * "reason" where there is no interval. New reference. The plan's hypotheses must be checked.
+ * "reason" where there is no interval. New reference; NULL as hypotheses_check fails.
  */
-json_t *hypotheses_judge(const json_t *plan, const struct cells *cells);
+json_t *hypotheses_judge(
+	const json_t *plan, const struct cells *cells, const char *where, struct error *err);
 
 #endif

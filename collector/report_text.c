@@ -1,0 +1,342 @@
+/* The reports in words and tables: summary.md, and the table at the end on a terminal. */
+#include "collector/report.h"
+
+#include "collector/escape.h"
+#include "collector/summary_view.h"
+#include "collector/table.h"
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct writer {
+	const json_t *summary;
+	struct buf *out;
+	enum table_form form;
+};
+
+static void add(const struct writer *to, const char *text)
+{
+	if (buf_add_text(to->out, text))
+		die_oom();
+}
+
+/* Outside text. */
+static void add_outside(const struct writer *to, const char *text)
+{
+	if (to->form == TABLE_MARKDOWN)
+		escape_markdown(to->out, text);
+	else
+		escape_plain(to->out, text);
+}
+
+__attribute__((format(printf, 2, 3))) static void addf(
+	const struct writer *to, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	char *text;
+	if (vasprintf(&text, format, args) < 0)
+		die_oom();
+	va_end(args);
+	add(to, text);
+	free(text);
+}
+
+static void heading(const struct writer *to, const char *level, const char *text)
+{
+	if (to->form == TABLE_MARKDOWN) {
+		addf(to, "\n%s ", level);
+		add_outside(to, text);
+		add(to, "\n\n");
+	} else {
+		add(to, to->form == TABLE_COLOUR ? "\n\033[1m" : "\n");
+		add_outside(to, text);
+		add(to, to->form == TABLE_COLOUR ? "\033[0m\n" : "\n");
+	}
+}
+
+/* ---- the main table of a setting */
+
+static void set_figure(struct table *table, size_t column, const struct writer *to,
+	const json_t *cell, const char *key, bool pooled)
+{
+	struct view_figure figure = view_figure(cell, key);
+	table_set(table, column, view_shown(&figure, pooled),
+		!pooled && view_is_best(to->summary, cell, key) ? MARK_GOOD : MARK_NONE);
+}
+
+static void set_times_best(struct table *table, size_t column, const struct writer *to,
+	const json_t *cell, const char *key)
+{
+	table_set(table, column, view_shown_ratio(view_ratio(to->summary, cell, key, "best")),
+		MARK_NONE);
+}
+
+static void main_table(const struct writer *to, size_t setting)
+{
+	const char *headline = view_headline(to->summary, setting);
+	bool overhead = !strcmp(headline, "overhead_ms");
+	bool cold = view_flag(
+		json_array_get(json_object_get(to->summary, "settings"), setting), "cold");
+	const char *memory = cold ? "memory_peak_cold_bytes" : "memory_peak_bytes";
+	const char *const titles[] = {"contender", "sessions", "startup ms", "×",
+		overhead ? "overhead p50 ms" : "turn gap p50 ms", "×",
+		overhead ? "overhead p99 ms" : "turn gap p99 ms", "memory peak MiB", "×",
+		"CPU/turn ms", "×", "ok"};
+	static const bool right[] = {
+		false, true, true, true, true, true, true, true, true, true, true, true};
+	auto_free char *p50 = xasprintf("%s.p50", headline);
+	auto_free char *p99 = xasprintf("%s.p99", headline);
+	struct table table;
+	table_init(&table, titles, right, sizeof titles / sizeof *titles);
+	size_t i;
+	const json_t *cell;
+	json_array_foreach(json_object_get(to->summary, "cells"), i, cell)
+	{
+		if (view_integer(cell, "setting") != (int64_t)setting)
+			continue;
+		int64_t attempted = view_integer(cell, "attempted");
+		int64_t completed = view_integer(cell, "completed");
+		table_row(&table);
+		table_set(&table, 0, xstrdup(view_text(cell, "contender")), MARK_NONE);
+		table_set(&table, 1, xasprintf("%" PRId64, view_integer(cell, "sessions")),
+			MARK_NONE);
+		set_figure(&table, 2, to, cell, "startup_ms", false);
+		set_times_best(&table, 3, to, cell, "startup_ms");
+		set_figure(&table, 4, to, cell, p50, false);
+		set_times_best(&table, 5, to, cell, p50);
+		set_figure(&table, 6, to, cell, p99, true);
+		set_figure(&table, 7, to, cell, memory, false);
+		set_times_best(&table, 8, to, cell, memory);
+		set_figure(&table, 9, to, cell, "cpu_usec_per_turn", false);
+		set_times_best(&table, 10, to, cell, "cpu_usec_per_turn");
+		table_set(&table, 11, xasprintf("%" PRId64 "/%" PRId64, completed, attempted),
+			completed < attempted || !attempted ? MARK_BAD : MARK_NONE);
+	}
+	table_render(&table, to->form, to->out);
+	table_release(&table);
+}
+
+/* ---- intervals (Markdown only: a terminal has no room) */
+
+static void interval_table(const struct writer *to, size_t setting)
+{
+	const char *headline = view_headline(to->summary, setting);
+	auto_free char *p50 = xasprintf("%s.p50", headline);
+	auto_free char *mean = xasprintf("%s.mean", headline);
+	auto_free char *p99 = xasprintf("%s.p99", headline);
+	const char *const keys[] = {"startup_ms", p50, mean, p99, "first_request_ms.p50",
+		"memory_peak_bytes", "memory_peak_cold_bytes", "rss_peak_bytes", "pss_bytes",
+		"sessions_per_gib", "cpu_startup_usec", "cpu_usec_per_turn"};
+	static const char *const titles[] = {"figure", "sessions", "contender", "median",
+		"interval", "unit", "runs", "× best", "interval of ×"};
+	static const bool right[] = {false, true, false, true, true, false, true, true, true};
+	struct table table;
+	table_init(&table, titles, right, sizeof titles / sizeof *titles);
+	for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+		size_t i;
+		const json_t *cell;
+		json_array_foreach(json_object_get(to->summary, "cells"), i, cell)
+		{
+			struct view_figure figure = view_figure(cell, keys[k]);
+			if (view_integer(cell, "setting") != (int64_t)setting || !figure.known)
+				continue;
+			const json_t *ratio = view_ratio(to->summary, cell, keys[k], "best");
+			struct view_figure range = {
+				.known = json_is_number(json_object_get(ratio, "lo")),
+				.lo = json_number_value(json_object_get(ratio, "lo")),
+				.hi = json_number_value(json_object_get(ratio, "hi")),
+				.confidence =
+					json_number_value(json_object_get(ratio, "confidence")),
+				.n = view_integer(ratio, "n"),
+				.unit = "ratio"};
+			table_row(&table);
+			table_set(&table, 0, xstrdup(keys[k]), MARK_NONE);
+			table_set(&table, 1, xasprintf("%" PRId64, view_integer(cell, "sessions")),
+				MARK_NONE);
+			table_set(&table, 2, xstrdup(view_text(cell, "contender")), MARK_NONE);
+			table_set(&table, 3, view_shown(&figure, false), MARK_NONE);
+			table_set(&table, 4, view_shown_interval(&figure), MARK_NONE);
+			table_set(&table, 5, xstrdup(shown_unit(figure.unit)->shown), MARK_NONE);
+			table_set(&table, 6, xasprintf("%" PRId64, figure.n), MARK_NONE);
+			table_set(&table, 7, view_shown_ratio(ratio), MARK_NONE);
+			table_set(&table, 8, view_shown_interval(&range), MARK_NONE);
+		}
+	}
+	if (table.rows) {
+		heading(to, "###", "Intervals");
+		add(to, "[a, b] is the exact interval (at least 95%); a–b are minimum and maximum, "
+			"where there are fewer than 6 blocks.\n\n");
+		table_render(&table, to->form, to->out);
+	}
+	table_release(&table);
+}
+
+/* ---- what did not go well, hypotheses, exclusions, notes */
+
+static void failures(const struct writer *to)
+{
+	static const char *const titles[] = {
+		"run", "contender", "sessions", "scenario", "outcome", "what happened"};
+	static const bool right[] = {true, false, true, false, false, false};
+	struct table table;
+	table_init(&table, titles, right, sizeof titles / sizeof *titles);
+	size_t i, k;
+	const json_t *cell, *failure;
+	json_array_foreach(json_object_get(to->summary, "cells"), i, cell)
+	{
+		json_array_foreach(json_object_get(cell, "failures"), k, failure)
+		{
+			table_row(&table);
+			table_set(&table, 0, xasprintf("%" PRId64, view_integer(failure, "run")),
+				MARK_NONE);
+			table_set(&table, 1, xstrdup(view_text(cell, "contender")), MARK_NONE);
+			table_set(&table, 2, xasprintf("%" PRId64, view_integer(cell, "sessions")),
+				MARK_NONE);
+			table_set(&table, 3, xstrdup(view_text(cell, "scenario")), MARK_NONE);
+			table_set(&table, 4, xstrdup(view_text(failure, "outcome")), MARK_BAD);
+			table_set(&table, 5, xstrdup(view_text(failure, "detail")), MARK_NONE);
+		}
+	}
+	if (table.rows) {
+		heading(to, "##", "Runs that did not end well");
+		table_render(&table, to->form, to->out);
+	}
+	table_release(&table);
+}
+
+static void hypotheses(const struct writer *to)
+{
+	const json_t *list = json_object_get(to->summary, "hypotheses");
+	if (!json_array_size(list))
+		return;
+	heading(to, "##", "Hypotheses");
+	static const char *const titles[] = {"verdict", "statement", "value", "interval", "claim"};
+	static const bool right[] = {false, false, true, true, false};
+	struct table table;
+	table_init(&table, titles, right, sizeof titles / sizeof *titles);
+	size_t i;
+	const json_t *item;
+	json_array_foreach(list, i, item)
+	{
+		struct view_figure value = {.known = json_is_number(json_object_get(item, "value")),
+			.median = json_number_value(json_object_get(item, "value")),
+			.lo = json_number_value(json_object_get(item, "lo")),
+			.hi = json_number_value(json_object_get(item, "hi")),
+			.confidence = json_number_value(json_object_get(item, "confidence")),
+			.n = view_integer(item, "n"),
+			.unit = view_text(item, "unit")};
+		bool interval = json_is_number(json_object_get(item, "lo"));
+		const char *verdict = view_text(item, "verdict");
+		char threshold[SHOWN_MAX];
+		const struct shown_unit *unit = shown_unit(value.unit);
+		show_number(json_number_value(json_object_get(item, "threshold")) / unit->size,
+			threshold);
+		table_row(&table);
+		table_set(&table, 0, xstrdup(verdict),
+			!strcmp(verdict, "supported")  ? MARK_GOOD
+			: !strcmp(verdict, "rejected") ? MARK_BAD
+						       : MARK_NONE);
+		table_set(&table, 1, xstrdup(view_text(item, "statement")), MARK_NONE);
+		table_set(&table, 2, view_shown(&value, false), MARK_NONE);
+		table_set(&table, 3,
+			interval ? view_shown_interval(&value) : xstrdup(view_text(item, "reason")),
+			MARK_NONE);
+		table_set(&table, 4,
+			xasprintf("%s %s%s%s", view_text(item, "relation"), threshold,
+				*unit->shown ? " " : "", unit->shown),
+			MARK_NONE);
+	}
+	table_render(&table, to->form, to->out);
+	table_release(&table);
+}
+
+static void excluded(const struct writer *to)
+{
+	const json_t *list = json_object_get(to->summary, "excluded");
+	if (!json_array_size(list))
+		return;
+	heading(to, "##", "Runs that do not count");
+	size_t i, k;
+	const json_t *run, *reason;
+	json_array_foreach(list, i, run)
+	{
+		addf(to, "%srun %" PRId64 ", ", to->form == TABLE_MARKDOWN ? "- " : "  ",
+			view_integer(run, "run"));
+		add_outside(to, view_text(run, "contender"));
+		addf(to, " × %" PRId64 ": ", view_integer(run, "sessions"));
+		json_array_foreach(json_object_get(run, "reasons"), k, reason)
+		{
+			add(to, k ? "; " : "");
+			add_outside(to, json_string_value(reason));
+		}
+		add(to, "\n");
+	}
+}
+
+static void notes(const struct writer *to)
+{
+	size_t i;
+	const json_t *note;
+	if (json_array_size(json_object_get(to->summary, "notes")))
+		heading(to, "##", "Notes");
+	json_array_foreach(json_object_get(to->summary, "notes"), i, note)
+	{
+		add(to, to->form == TABLE_MARKDOWN ? "- " : "  ");
+		add_outside(to, json_string_value(note));
+		add(to, "\n");
+	}
+}
+
+static void settings(const struct writer *to)
+{
+	const json_t *list = json_object_get(to->summary, "settings");
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		auto_free char *title = view_setting(json_array_get(list, i));
+		heading(to, "##", title);
+		main_table(to, i);
+		if (to->form == TABLE_MARKDOWN)
+			interval_table(to, i);
+	}
+}
+
+void report_markdown(const json_t *summary, struct buf *out)
+{
+	struct writer to = {summary, out, TABLE_MARKDOWN};
+	const json_t *plan = json_object_get(summary, "plan");
+	add(&to, "# ");
+	add_outside(&to, view_text(plan, "name"));
+	add(&to, "\n\n");
+	if (*view_text(plan, "description")) {
+		add_outside(&to, view_text(plan, "description"));
+		add(&to, "\n\n");
+	}
+	addf(&to, "%" PRId64 " runs, %" PRId64 " of them warm-ups; plan %.12s. ",
+		view_integer(summary, "runs"), view_integer(summary, "warm_ups"),
+		view_text(summary, "plan_sha256"));
+	add(&to, "Figures are medians over runs, × is the ratio to the best of the same number of "
+		 "sessions, p99 is of all turns together, ok is completed/attempted. A cell with "
+		 "more than 10% failed runs has no figures.\n");
+	settings(&to);
+	hypotheses(&to);
+	failures(&to);
+	excluded(&to);
+	notes(&to);
+}
+
+void report_terminal(const json_t *summary, bool colour, struct buf *out)
+{
+	struct writer to = {summary, out, colour ? TABLE_COLOUR : TABLE_PLAIN};
+	settings(&to);
+	add(&to, "\n× is the ratio to the best of the same number of sessions; ok is "
+		 "completed/attempted.\n");
+	hypotheses(&to);
+	failures(&to);
+	excluded(&to);
+	notes(&to);
+}
