@@ -28,7 +28,7 @@ COPY mockllm mockllm
 COPY collector collector
 COPY agent/c agent/c
 RUN target make -s -j"$(nproc)" BUILD=/build CC=TRIPLET-gcc \
-    STATIC_CC="TRIPLET-gcc -specs /usr/lib/MUSL/musl-gcc.specs" all \
+    STATIC_CC="TRIPLET-gcc -specs /usr/lib/MUSL/musl-gcc.specs" binaries \
     && target TRIPLET-strip /build/prefix/bin/*
 # One tree an image: the programs, and the shared libraries they need that the base image may lack.
 COPY scripts/docker/image-tree.sh /usr/local/bin/image-tree

@@ -154,6 +154,17 @@ unit-arm64:
 	@$(MAKE) --no-print-directory BUILD=$(ARM64) CC="aarch64-linux-gnu-gcc --sysroot=$(ARM64)/sysroot" \
 		EMULATOR="qemu-aarch64 -L $(ARM64)/sysroot" unit
 
+# ---- the mock under load
+$(BUILD)/bench/bench-mock: $(call objects,mockllm/bench/*.c) $(filter-out %/main.o,$(MOCKLLM)) $(BUILD)/obj/collector/mock_client.o $(COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(MOCKLLM_LIBS) -lcurl
+
+## bench-mock: lateness and cost of the mock, ends in one JSON line, fails on a missed bound (STREAMS=2000)
+STREAMS ?= 2000
+.PHONY: bench-mock
+bench-mock: $(BUILD)/bench/bench-mock $(PREFIX)/bin/mockllm $(PREFIX)/bin/tmtool
+	@$< --mock $(PREFIX)/bin/mockllm --tool $(PREFIX)/bin/tmtool --streams $(STREAMS)
+
 # ---- containers (docs/containers.md)
 ## up: play a plan in containers; installs and starts Docker if need be (PLAN= CONTENDERS= SESSIONS= REPETITIONS= CONTENDER=)
 .PHONY: up

@@ -4,8 +4,8 @@
 # collector did. --images-only stops before the plan.
 #
 # Settings, from the environment or the file .env: PLAN (a file below configs/), CONTENDERS, SESSIONS,
-# REPETITIONS (instead of the plan's), CONTENDER (manifest of a contender of one's own), and those of
-# .env.example.
+# SCENARIOS, REPETITIONS (instead of the plan's), CONTENDER (manifest of a contender of one's own), and
+# those of .env.example.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/.."
@@ -105,11 +105,29 @@ ensure_certificate() {
   fi
 }
 
-choose_cpus() {
-  local line
-  while read -r line; do
-    [ -n "$(setting "${line%%=*}")" ] || export "${line?}"
-  done < <("$here/cpus.sh")
+# The value of a member that a plan has once; empty if null or not there.
+plan_member() {
+  tr -d '[:space:]' <"$PLAN" | sed -n "s/.*[{,]\"$1\":\"\{0,1\}\([^,}\"]*\).*/\1/p" | grep -vx null || true
+}
+
+# What a container's limits and CPUs must be for the plan; what the person has set stays.
+choose() { # NAME=VALUE
+  [ -n "$(setting "${1%%=*}")" ] || export "${1?}"
+}
+
+choose_limits() {
+  local line all
+  choose TURNMETER_MEMORY="$(plan_member memory_bytes)"
+  choose TURNMETER_CPU_QUOTA="$(plan_member cpu_quota)"
+  if [ "$(plan_member placement)" = shared ]; then
+    all=$(cat /sys/devices/system/cpu/online)
+    choose TURNMETER_CPUS_INSTRUMENT="$all"
+    choose TURNMETER_CPUS_CONTENDER="$all"
+  else
+    while read -r line; do
+      choose "$line"
+    done < <("$here/cpus.sh")
+  fi
 }
 
 add_contender() {
@@ -171,7 +189,7 @@ ensure_docker
 ensure_base_image
 ensure_certificate
 check_disk
-choose_cpus
+choose_limits
 compose=(docker compose -f docker-compose.yml)
 add_contender
 export CONTENDERS
