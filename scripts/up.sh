@@ -116,8 +116,9 @@ choose() { # NAME=VALUE
 }
 
 choose_limits() {
-  local line all
-  choose TURNMETER_MEMORY="$(plan_member memory_bytes)"
+  local line all memory
+  memory=$(plan_member memory_bytes)
+  choose TURNMETER_MEMORY="${memory:-0}" # 0: no limit
   choose TURNMETER_CPU_QUOTA="$(plan_member cpu_quota)"
   if [ "$(plan_member placement)" = shared ]; then
     all=$(cat /sys/devices/system/cpu/online)
