@@ -331,7 +331,7 @@ int cgroup_open_text(struct cgroup *group, const struct cgroup_fs *fs, const cha
 			if (!path)
 				continue;
 			*path++ = '\0';
-			if (!is_line_of(fs, i, controllers + 1))
+			if (*path != '/' || !is_line_of(fs, i, controllers + 1))
 				continue;
 			strip_leaf(path, &run);
 			if (!strncmp(path, "/..", 3)) {
@@ -992,25 +992,23 @@ int cgroup_get_swap(const struct cgroup *leaf, int64_t *bytes, struct error *err
 	return read_number_at(fd, "memory.swap.current", bytes, err);
 }
 
+/* User and system time are sampled at ticks: they divide the exact sum, as v2 does it. */
 static int v1_get_cpu(const struct cgroup *leaf, struct cgroup_cpu *cpu, struct error *err)
 {
 	int fd = folder(leaf, CGROUP_CPUACCT);
 	struct error why;
-	if (read_number_at(fd, "cpuacct.usage", &cpu->usage_usec, err))
+	int64_t usage, user, system;
+	if (read_number_at(fd, "cpuacct.usage", &usage, err))
 		return -1;
-	cpu->usage_usec /= 1000;
-	if (!read_number_at(fd, "cpuacct.usage_user", &cpu->user_usec, &why) &&
-		!read_number_at(fd, "cpuacct.usage_sys", &cpu->system_usec, &why)) {
-		cpu->user_usec /= 1000;
-		cpu->system_usec /= 1000;
-		return 0;
-	}
-	int64_t tick_usec = 1000000 / sysconf(_SC_CLK_TCK);
-	if (read_keyed_at(fd, "cpuacct.stat", "user", &cpu->user_usec, err) ||
-		read_keyed_at(fd, "cpuacct.stat", "system", &cpu->system_usec, err))
+	if ((read_number_at(fd, "cpuacct.usage_user", &user, &why) ||
+		    read_number_at(fd, "cpuacct.usage_sys", &system, &why)) &&
+		(read_keyed_at(fd, "cpuacct.stat", "user", &user, err) ||
+			read_keyed_at(fd, "cpuacct.stat", "system", &system, err)))
 		return -1;
-	cpu->user_usec *= tick_usec;
-	cpu->system_usec *= tick_usec;
+	cpu->usage_usec = usage / 1000;
+	double share = user + system > 0 ? (double)user / ((double)user + (double)system) : 1;
+	cpu->user_usec = llround((double)cpu->usage_usec * share);
+	cpu->system_usec = cpu->usage_usec - cpu->user_usec;
 	return 0;
 }
 

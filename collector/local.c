@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 
 #define NAME_PREFIX "turnmeter-"
+#define MOCK "mockllm"
 
 enum { LOG_MAX = 1 << 20, DEPTH_MAX = 64, MOCK_DESCRIPTORS = 65536 };
 
@@ -297,7 +298,31 @@ int local_start_mock(struct local *local, const char *prefix, struct error *err)
 		program, "--port", "0", "--control", control, "--tool", tool, NULL};
 	if (access(tool, X_OK))
 		return error_set(err, errno, "cannot execute '%s': build it with 'make'", tool);
-	return start_process(local, "mockllm", "mockllm.log", argv, err) < 0 ? -1 : 0;
+	return start_process(local, MOCK, "mockllm.log", argv, err) < 0 ? -1 : 0;
+}
+
+static bool has_ended(struct process *process)
+{
+	int status;
+	if (process->pid && waitpid(process->pid, &status, WNOHANG) == process->pid) {
+		process->pid = 0;
+		process->status = status;
+	}
+	return !process->pid;
+}
+
+/* A launcher that is started again has told its end already. */
+static void forget_ended_launchers(struct local *local)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < local->process_count; i++) {
+		struct process *process = &local->processes[i];
+		if (strcmp(process->program, MOCK) && has_ended(process))
+			free(process->log);
+		else
+			local->processes[kept++] = *process;
+	}
+	local->process_count = kept;
 }
 
 int local_start_launcher(struct local *local, const char *prefix, const char *name,
@@ -311,6 +336,7 @@ int local_start_launcher(struct local *local, const char *prefix, const char *na
 	const char *const argv[] = {program, "--once", "--socket", socket, "--name", name,
 		"--scratch", scratch, "--here", here, NULL};
 	struct cgroup made;
+	forget_ended_launchers(local);
 	if (mkdir(scratch, 0700) && errno != EEXIST)
 		return error_set(err, errno, "cannot make the scratch folder '%s'", scratch);
 	if (cgroup_make(&made, &local->base, name, err))
@@ -343,12 +369,7 @@ int local_fault(const struct local *local, struct error *err)
 {
 	for (size_t i = 0; i < local->process_count; i++) {
 		struct process *process = &local->processes[i];
-		int status;
-		if (process->pid && waitpid(process->pid, &status, WNOHANG) == process->pid) {
-			process->pid = 0;
-			process->status = status;
-		}
-		if (process->pid)
+		if (!has_ended(process))
 			continue;
 		auto_free char *line = last_line(process->log);
 		bool killed = WIFSIGNALED(process->status);
@@ -358,4 +379,12 @@ int local_fault(const struct local *local, struct error *err)
 		return 0;
 	}
 	return -1;
+}
+
+bool local_mock_ended(const struct local *local)
+{
+	for (size_t i = 0; i < local->process_count; i++)
+		if (!strcmp(local->processes[i].program, MOCK) && has_ended(&local->processes[i]))
+			return true;
+	return false;
 }

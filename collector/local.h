@@ -6,6 +6,8 @@
 #ifndef COLLECTOR_LOCAL_H
 #define COLLECTOR_LOCAL_H
 
+#include <stdbool.h>
+
 #include "collector/cgroup.h"
 
 struct error;
@@ -32,5 +34,7 @@ int local_start_launcher(struct local *local, const char *prefix, const char *na
 
 /* If a process of ours has ended: "mockllm ended with status 1: LAST LINE"; else -1. */
 int local_fault(const struct local *local, struct error *err);
+/* Has the mock ended? Nothing more can be measured then. */
+bool local_mock_ended(const struct local *local);
 
 #endif

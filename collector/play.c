@@ -270,8 +270,6 @@ static int play_run(struct play *play, const struct task *task, const struct sce
 		struct run_identity identity = identify(play, task, &setup, warm_up, started_at);
 		status =
 			keep_record(play, &identity, &facts, &place->asked, &in_force, record, err);
-	} else {
-		site_explain(&play->site, err);
 	}
 	run_facts_release(&facts);
 	if (status)
@@ -353,7 +351,8 @@ static int play_task(struct play *play, struct task *task, struct error *err)
 /* Is it a fault that can pass, so that the plan may go on? */
 static bool may_go_on(struct play *play, const struct error *err)
 {
-	if (stopped(play) || err->code == ENOSPC || err->code == EDQUOT || err->code == EROFS)
+	if (stopped(play) || site_mock_ended(&play->site) || err->code == ENOSPC ||
+		err->code == EDQUOT || err->code == EROFS)
 		return false;
 	return ++play->faults < FAULTS_MAX;
 }
@@ -366,6 +365,7 @@ static int play_pass(struct play *play, struct error *err)
 		if (!is_open(task))
 			continue;
 		while (play_task(play, task, err)) {
+			site_explain(&play->site, err);
 			if (!may_go_on(play, err))
 				return -1;
 			if (play->progress.out)

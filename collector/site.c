@@ -41,6 +41,11 @@ void site_explain(const struct site *site, struct error *err)
 	*err = cause;
 }
 
+bool site_mock_ended(const struct site *site)
+{
+	return site->local_side && local_mock_ended(site->local_side);
+}
+
 /* ---- the mock */
 
 static int await_mock(struct site *site, const char *control, struct error *err)
@@ -190,10 +195,7 @@ int site_attach(struct site *site, size_t contender, struct error *err)
 	cgroup_close(&place->container);
 	if (site->local && start_launcher(site, contender, err))
 		return -1;
-	if (!attach(site, contender, err))
-		return 0;
-	site_explain(site, err);
-	return -1;
+	return attach(site, contender, err);
 }
 
 /* ---- start and end */

@@ -65,5 +65,7 @@ int site_attach(struct site *site, size_t contender, struct error *err);
 
 /* Put the deeper cause in front of an error, if one of our own processes has ended. */
 void site_explain(const struct site *site, struct error *err);
+/* Is the mock known to have ended for good? */
+bool site_mock_ended(const struct site *site);
 
 #endif
