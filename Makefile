@@ -27,7 +27,7 @@ COMMON := $(call objects,common/*.c)
 MOCKLLM := $(call objects,mockllm/*.c)
 COLLECTOR := $(call objects,collector/*.c)
 AGENT_C := $(call objects,agent/c/*.c)
-LAUNCHER := $(call static_objects,$(wildcard collector/launcher/*.c) common/error.c common/loop.c common/buf.c common/number.c)
+LAUNCHER := $(call static_objects,$(wildcard collector/launcher/*.c) common/error.c common/loop.c)
 TMTOOL := $(call static_objects,$(wildcard mockllm/tmtool/*.c))
 
 MOCKLLM_LIBS := -lmicrohttpd -ljansson -lmd -lm -lpthread
@@ -85,11 +85,24 @@ $(RUNTIMES_STAMP): agent/js/runtimes/package-lock.json scripts/runtimes.sh
 .PHONY: runtimes
 runtimes: $(RUNTIMES_STAMP)
 
+## bench: play a plan without containers (PLAN=configs/quick.json CONTENDERS= SESSIONS= SCENARIOS= REPETITIONS=)
+PLAN ?= configs/quick.json
+CONTENDERS ?=
+# the plan's own contenders need the runtimes; c alone does not
+BENCH_RUNTIMES := $(if $(CONTENDERS),$(foreach r,node bun deno .json,$(findstring $(r),$(CONTENDERS))),all)
+.PHONY: bench
+bench:
+	@scripts/deps.sh build
+	@$(MAKE) --no-print-directory all $(if $(strip $(BENCH_RUNTIMES)),runtimes)
+	@$(PREFIX)/bin/collector run $(PLAN) --contenders='$(CONTENDERS)' --sessions='$(SESSIONS)' \
+		--scenarios='$(SCENARIOS)' --repetitions='$(REPETITIONS)'
+
 # ---- unit tests: tests/unit/AREA/test_*.c, each a program linked with the area's objects
 AREA_common := $(COMMON)
 AREA_mockllm := $(filter-out %/main.o,$(MOCKLLM)) $(COMMON)
 AREA_collector := $(filter-out %/main.o,$(COLLECTOR)) $(COMMON)
 AREA_agent-c := $(filter-out %/main.o,$(AGENT_C)) $(COMMON)
+AREA_launcher := $(filter-out %/main.o,$(call objects,collector/launcher/*.c)) $(COMMON)
 UNIT_SOURCES := $(wildcard tests/unit/*/test_*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
 
