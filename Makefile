@@ -53,6 +53,9 @@ $(PREFIX)/bin/mockllm: $(MOCKLLM) $(COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(MOCKLLM_LIBS)
 
+# the page is part of the object (.incbin), which -MMD does not see
+$(BUILD)/obj/collector/report_html.o: collector/report_template.html
+
 $(PREFIX)/bin/collector: $(COLLECTOR) $(COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(COLLECTOR_LIBS)
@@ -68,6 +71,21 @@ $(PREFIX)/bin/launcher: $(LAUNCHER)
 $(PREFIX)/bin/tmtool: $(TMTOOL)
 	@mkdir -p $(@D)
 	$(STATIC_CC) -static -s -o $@ $^
+
+# ---- Rust: the agent, built in a Debian 13 stage (agent/rust/README.md)
+RUST_ARCH ?= $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
+RUST_STAGE ?= $(BUILD)/rust-stage-$(RUST_ARCH)
+RUST_SOURCES := agent/rust/Cargo.toml agent/rust/packages.txt scripts/rust-stage.sh $(wildcard agent/rust/src/*.rs)
+$(PREFIX)/bin/agent-rust: $(RUST_SOURCES)
+	scripts/rust-stage.sh build $(RUST_STAGE) $(RUST_ARCH) $@
+
+## rust: build the Rust agent into build/prefix (as root: its Debian 13 stage is a chroot)
+.PHONY: rust rust-test
+rust: $(PREFIX)/bin/agent-rust
+
+## rust-test: run the Rust agent's unit tests
+rust-test:
+	scripts/rust-stage.sh test $(RUST_STAGE) $(RUST_ARCH)
 
 # ---- JavaScript: the agent, and the runtimes it is measured on (RUNTIME_CPU=arm64 for another machine)
 $(PREFIX)/js/agent.mjs: agent/js/agent.mjs
