@@ -12,17 +12,16 @@ static inline void toolgen_fill(uint64_t key, char *out, size_t size)
 {
 	static const char alphabet[64] =
 		"abcdefghijklmnopqrstuvwxyz     ABCDEFGHIJ0123456789.,:;/\"\\\t'<=-_";
-	uint64_t bits = 0;
-	size_t left = 0;
-	for (size_t i = 0; i < size; i++) {
-		if (!left) {
-			bits = rng_next(&key);
-			left = 10;
-		}
-		out[i] = i % 80 == 79 ? '\n' : alphabet[bits & 63];
-		bits >>= 6;
-		left--;
+	size_t done = 0;
+	for (; size - done >= 10; done += 10) {
+		uint64_t bits = rng_next(&key);
+		for (size_t i = 0; i < 10; i++)
+			out[done + i] = alphabet[bits >> 6 * i & 63];
 	}
+	for (uint64_t bits = rng_next(&key); done < size; bits >>= 6)
+		out[done++] = alphabet[bits & 63];
+	for (size_t i = 79; i < size; i += 80)
+		out[i] = '\n';
 	if (size)
 		out[size - 1] = '\n';
 }

@@ -2,6 +2,7 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "mockllm/escape.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -37,6 +38,7 @@ void answer_scratch_init(struct answer_scratch *scratch)
 	*scratch = (struct answer_scratch){0};
 	buf_init(&scratch->bytes, BYTES_MAX);
 	buf_init(&scratch->events, BYTES_MAX);
+	buf_init(&scratch->event_head, BYTES_MAX);
 }
 
 void answer_scratch_release(struct answer_scratch *scratch)
@@ -44,39 +46,8 @@ void answer_scratch_release(struct answer_scratch *scratch)
 	script_turn_release(&scratch->turn);
 	buf_release(&scratch->bytes);
 	buf_release(&scratch->events);
+	buf_release(&scratch->event_head);
 	free(scratch->send);
-}
-
-/*
- * The inside of a JSON string of valid UTF-8. Characters beyond the basic plane go out as a pair of
- * \u escapes, all others as they are: clients meet both.
- */
-static void add_escaped(struct buf *buf, const char *text, size_t length)
-{
-	size_t plain = 0;
-	for (size_t i = 0; i < length; i++) {
-		unsigned char c = (unsigned char)text[i];
-		if (c >= 0x20 && c != '"' && c != '\\' && c < 0xf0)
-			continue;
-		add(buf, text + plain, i - plain);
-		if (c == '"' || c == '\\') {
-			addf(buf, "\\%c", c);
-		} else if (c == '\n') {
-			add_text(buf, "\\n");
-		} else if (c == '\t') {
-			add_text(buf, "\\t");
-		} else if (c < 0x20) {
-			addf(buf, "\\u%04x", c);
-		} else {
-			unsigned point = (c & 7u) << 18 | (text[i + 1] & 0x3fu) << 12 |
-					 (text[i + 2] & 0x3fu) << 6 | (text[i + 3] & 0x3fu);
-			point -= 0x10000;
-			addf(buf, "\\u%04x\\u%04x", 0xd800 | point >> 10, 0xdc00 | (point & 0x3ff));
-			i += 3;
-		}
-		plain = i + 1;
-	}
-	add(buf, text + plain, length - plain);
 }
 
 /* ---- server-sent events */
@@ -88,12 +59,20 @@ struct maker {
 	char id[SCRIPT_ID_SIZE];
 };
 
-static void begin_event(struct maker *maker)
+/* What all events of an answer begin with. */
+static void make_event_head(struct maker *maker)
 {
-	addf(&maker->scratch->events,
+	buf_clear(&maker->scratch->event_head);
+	addf(&maker->scratch->event_head,
 		"data: {\"id\":\"%s\",\"object\":\"chat.completion.chunk\",\"created\":%d,"
 		"\"model\":\"%s\",\"choices\":[",
 		maker->id, CREATED, maker->script->scenario->name);
+}
+
+static void begin_event(struct maker *maker)
+{
+	const struct buf *head = &maker->scratch->event_head;
+	add(&maker->scratch->events, head->data, head->length);
 }
 
 static void begin_delta(struct maker *maker)
@@ -115,7 +94,7 @@ static void add_text_delta(struct maker *maker, size_t index)
 	if (!index)
 		add_text(&maker->scratch->events, "\"role\":\"assistant\",");
 	add_text(&maker->scratch->events, "\"content\":\"");
-	add_escaped(
+	escape_json(
 		&maker->scratch->events, turn->text.data + start, turn->delta_ends[index] - start);
 	add_text(&maker->scratch->events, "\"");
 	end_delta(maker);
@@ -146,9 +125,9 @@ static void add_call_delta(struct maker *maker, size_t index, size_t fragment)
 		addf(events, "\"name\":\"%s\",", call->name);
 	add_text(events, "\"arguments\":\"");
 	if (fragment == 1)
-		add_escaped(events, arguments->data, cut);
+		escape_json(events, arguments->data, cut);
 	else if (fragment == 2)
-		add_escaped(events, arguments->data + cut, arguments->length - cut);
+		escape_json(events, arguments->data + cut, arguments->length - cut);
 	add_text(events, "\"}}]");
 	end_delta(maker);
 }
@@ -226,6 +205,7 @@ static size_t add_stream(struct maker *maker)
 	const struct script_turn *turn = &scratch->turn;
 	size_t sends = script_sends(maker->script), piece = 0;
 	size_t pieces = turn->deltas + SCRIPT_FRAGMENTS * turn->calls;
+	make_event_head(maker);
 	add_head(&scratch->bytes, 200, "text/event-stream; charset=utf-8", maker->wish->keep_alive);
 	add_text(&scratch->bytes, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n"
 				  "Transfer-Encoding: chunked\r\n\r\n");
@@ -251,7 +231,7 @@ static void add_message(struct maker *maker)
 	struct buf *out = &maker->scratch->events;
 	const struct script_turn *turn = &maker->scratch->turn;
 	add_text(out, "{\"role\":\"assistant\",\"content\":\"");
-	add_escaped(out, turn->text.data, turn->text.length);
+	escape_json(out, turn->text.data, turn->text.length);
 	add_text(out, "\",\"refusal\":null");
 	for (size_t i = 0; i < turn->calls; i++) {
 		const struct script_call *call = &turn->call[i];
@@ -259,7 +239,7 @@ static void add_message(struct maker *maker)
 			"%s{\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":\"%s\","
 			"\"arguments\":\"",
 			i ? "," : ",\"tool_calls\":[", call->id, call->name);
-		add_escaped(out, call->arguments.data, call->arguments.length);
+		escape_json(out, call->arguments.data, call->arguments.length);
 		add_text(out, "\"}}");
 	}
 	add_text(out, turn->calls ? "]}" : "}");

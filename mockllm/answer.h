@@ -35,7 +35,7 @@ struct answer_wish {
 /* Memory that is used again from answer to answer, by one thread at a time. */
 struct answer_scratch {
 	struct script_turn turn;
-	struct buf bytes, events;
+	struct buf bytes, events, event_head;
 	struct answer_send *send;
 };
 

@@ -1,10 +1,12 @@
 #include "mockllm/chat.h"
 
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "mockllm/answer.h"
 #include "mockllm/check.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +17,30 @@ enum {
 	FREE_SESSION = 0, /* the session of all free play: its tool stamps belong to no run */
 };
 
+static const int64_t PATIENCE_MARGIN_NS = 3 * NS_PER_MS;
+
 static const char invalid_request[] = "invalid_request_error";
 
+struct scratch {
+	struct check_scratch check;
+	struct answer_scratch answer;
+};
+
+/* What a check came to. */
+struct verdict {
+	struct check_known known;
+	struct check_result result;
+	struct answer *answer; /* to be sent, also when it is an error */
+	size_t tool_calls;
+};
+
 /*
- * One request and its answer. A worker reads and writes the members of `job`'s work while the job
- * is out, and nobody else does.
+ * One request and its answer. `job` and what follows it belong to the worker while in_work.
+ *
+ * A worker has the lowest priority: on a machine whose CPUs are all busy it may not get to a
+ * request for long. So the main thread waits for it until shortly before the first token is due,
+ * then scans the request itself, which takes it some ten microseconds; a request that needs a full
+ * parse still waits. Whatever the worker then comes to is dropped.
  */
 struct exchange {
 	struct mock *mock;
@@ -27,31 +48,28 @@ struct exchange {
 	struct peer *peer;
 	struct request *request;
 	struct stream stream;
+	struct timer patience; /* with the worker */
 	struct run *run;       /* NULL in free play */
 	struct loaded *loaded; /* free play */
 	int64_t session, turn;
-	bool is_open; /* the session's open request is this one */
-	bool in_work; /* a worker has it */
-	bool is_gone; /* the peer has left, or the run has ended, while it was in work */
+	bool is_open;    /* the session's open request is this one */
+	bool in_work;    /* a worker has it */
+	bool is_settled; /* without the worker */
+	bool is_over;    /* nothing but the worker's return is waited for */
 	bool has_row;
 	size_t row;
+	struct answer *answer; /* what is sent */
+	bool is_workers;       /* a worker allocated it */
 
-	/* the job's */
 	struct job job;
-	struct check_known known;
-	struct check_result result;
+	void (*work)(struct exchange *exchange, struct scratch *scratch);
+	atomic_bool is_claimed; /* by the worker when it begins, or by us so that it does not */
+	struct verdict verdict;
 	struct check_outline outline;
 	char user[SERVER_SESSION_SIZE];
-	struct answer *answer;
-	size_t tool_calls;
 };
 
 /* ---- in a worker */
-
-struct scratch {
-	struct check_scratch check;
-	struct answer_scratch answer;
-};
 
 static void *scratch_new(void)
 {
@@ -71,62 +89,58 @@ static void scratch_free(void *memory)
 
 const struct worker_setup chat_worker_setup = {scratch_new, scratch_free};
 
-static void make_answer(struct exchange *exchange, const struct script *script,
-	const struct answer_wish *wish, struct scratch *scratch)
+static struct answer *make_refusal(
+	const struct exchange *exchange, int status, const char *code, const char *message)
 {
-	exchange->answer =
-		answer_turn(script, exchange->session, exchange->turn, wish, &scratch->answer);
-	exchange->tool_calls = scratch->answer.turn.calls;
+	return answer_error(status, invalid_request, code, message, exchange->request->keep_alive);
 }
 
-static void refuse(struct exchange *exchange, int status, const char *code, const char *message)
+static void make_answer(
+	const struct exchange *exchange, struct scratch *scratch, struct verdict *verdict)
 {
-	exchange->answer =
-		answer_error(status, invalid_request, code, message, exchange->request->keep_alive);
-}
-
-static void work_check(struct job *job, void *memory)
-{
-	struct exchange *exchange = container_of(job, struct exchange, job);
-	struct scratch *scratch = memory;
-	const struct request *request = exchange->request;
 	const struct script *script = &exchange->run->script;
-	struct check_result *result = &exchange->result;
-	check_request(script, exchange->session, exchange->turn, request->body, request->length,
-		&exchange->known, &scratch->check, result);
-	if (result->fault) {
-		refuse(exchange, 400, fault_name(result->fault), result->detail);
-		return;
-	}
+	const struct check_result *result = &verdict->result;
 	const struct answer_wish wish = {
 		.stream = result->stream,
 		.include_usage = result->include_usage,
-		.keep_alive = request->keep_alive,
+		.keep_alive = exchange->request->keep_alive,
 		.prompt_tokens = (result->text_bytes + (int64_t)script->system_prompt.length) /
 					 BYTES_PER_TOKEN +
 				 1,
 	};
-	make_answer(exchange, script, &wish, scratch);
+	verdict->answer =
+		answer_turn(script, exchange->session, exchange->turn, &wish, &scratch->answer);
+	verdict->tool_calls = scratch->answer.turn.calls;
 }
 
-static void work_user(struct job *job, void *memory)
+static void work_check(struct exchange *exchange, struct scratch *scratch)
 {
-	struct exchange *exchange = container_of(job, struct exchange, job);
-	(void)memory;
+	const struct request *request = exchange->request;
+	struct verdict *verdict = &exchange->verdict;
+	check_request(&exchange->run->script, exchange->session, exchange->turn, request->body,
+		request->length, &verdict->known, &scratch->check, &verdict->result);
+	if (verdict->result.fault)
+		verdict->answer = make_refusal(
+			exchange, 400, fault_name(verdict->result.fault), verdict->result.detail);
+	else
+		make_answer(exchange, scratch, verdict);
+}
+
+static void work_user(struct exchange *exchange, struct scratch *scratch)
+{
+	(void)scratch;
 	check_user(exchange->request->body, exchange->request->length, exchange->user,
 		sizeof exchange->user);
 }
 
-static void work_outline(struct job *job, void *memory)
+static void work_outline(struct exchange *exchange, struct scratch *scratch)
 {
-	struct exchange *exchange = container_of(job, struct exchange, job);
-	(void)memory;
+	(void)scratch;
 	check_outline(exchange->request->body, exchange->request->length, &exchange->outline);
 }
 
-static void work_free_play(struct job *job, void *memory)
+static void work_free_play(struct exchange *exchange, struct scratch *scratch)
 {
-	struct exchange *exchange = container_of(job, struct exchange, job);
 	const struct check_outline *outline = &exchange->outline;
 	const struct answer_wish wish = {
 		.stream = outline->stream,
@@ -134,7 +148,15 @@ static void work_free_play(struct job *job, void *memory)
 		.keep_alive = exchange->request->keep_alive,
 		.prompt_tokens = (int64_t)exchange->request->length / BYTES_PER_TOKEN + 1,
 	};
-	make_answer(exchange, &exchange->loaded->script, &wish, memory);
+	exchange->verdict.answer = answer_turn(&exchange->loaded->script, exchange->session,
+		exchange->turn, &wish, &scratch->answer);
+}
+
+static void run_job(struct job *job, void *memory)
+{
+	struct exchange *exchange = container_of(job, struct exchange, job);
+	if (!atomic_exchange(&exchange->is_claimed, true))
+		exchange->work(exchange, memory);
 }
 
 /* ---- in the main thread */
@@ -144,12 +166,14 @@ static size_t lane_of(const struct exchange *exchange)
 	return (size_t)exchange->session;
 }
 
-static void post(
-	struct exchange *exchange, void (*work)(struct job *, void *), void (*done)(struct job *))
+static void post(struct exchange *exchange, void (*work)(struct exchange *, struct scratch *),
+	void (*done)(struct job *))
 {
-	exchange->job.work = work;
-	exchange->job.done = done;
+	exchange->work = work;
+	atomic_store(&exchange->is_claimed, false);
 	exchange->in_work = true;
+	exchange->job.work = run_job;
+	exchange->job.done = done;
 	workers_post(exchange->mock->workers, &exchange->job, lane_of(exchange));
 }
 
@@ -177,14 +201,41 @@ static void close_session(struct exchange *exchange)
 	exchange->is_open = false;
 }
 
-/* The connection has been given away or closed already. */
+static void drop_answer(struct exchange *exchange, struct answer *answer, bool is_workers)
+{
+	if (answer && is_workers)
+		workers_discard(exchange->mock->workers, answer, lane_of(exchange));
+	else
+		free(answer);
+}
+
+/* A large body is not kept for as long as its answer streams. */
+static void drop_body(struct exchange *exchange)
+{
+	free(exchange->request->body);
+	exchange->request->body = NULL;
+}
+
+/* True if the worker has not begun, and now will not. */
+static bool take_from_worker(struct exchange *exchange)
+{
+	return !atomic_exchange(&exchange->is_claimed, true);
+}
+
+/* The connection has been given away or closed already. Waits for the worker if it must. */
 static void release(struct exchange *exchange)
 {
 	struct mock *mock = exchange->mock;
 	close_session(exchange);
+	loop_timer_clear(mock->loop, &exchange->patience);
+	exchange->is_over = true;
+	if (exchange->in_work) {
+		if (take_from_worker(exchange))
+			drop_body(exchange);
+		return;
+	}
 	unlink_exchange(exchange);
-	if (exchange->answer)
-		workers_discard(mock->workers, exchange->answer, lane_of(exchange));
+	drop_answer(exchange, exchange->answer, exchange->is_workers);
 	request_free(exchange->request);
 	run_drop(exchange->run);
 	loaded_drop(exchange->loaded);
@@ -213,15 +264,12 @@ static void fill_row(struct exchange *exchange)
 /* End without an answer, or in the middle of one. */
 static void cut(struct exchange *exchange)
 {
-	if (exchange->is_gone)
+	if (exchange->is_over)
 		return;
 	fill_row(exchange);
-	close_session(exchange);
 	int fd = stream_stop(&exchange->stream);
 	server_hang_up(exchange->mock->server, exchange->peer, fd);
-	exchange->is_gone = true;
-	if (!exchange->in_work)
-		release(exchange);
+	release(exchange);
 }
 
 static void handle_left(struct stream *stream)
@@ -276,48 +324,93 @@ static void answer_fault(struct exchange *exchange, enum fault fault, const char
 		run_add_error(
 			exchange->run, fault, exchange->session, exchange->turn, "%s", detail);
 	if (!exchange->answer)
-		refuse(exchange, 400, fault_name(fault), detail);
+		exchange->answer = make_refusal(exchange, 400, fault_name(fault), detail);
 	answer_now(exchange);
 }
 
-/* True if the job came back to nobody. */
-static bool came_back_gone(struct exchange *exchange)
+/* The request is right: its turn begins. */
+static void accept_request(struct exchange *exchange, const struct verdict *verdict)
 {
-	exchange->in_work = false;
-	if (exchange->is_gone)
-		release(exchange);
-	return exchange->is_gone;
-}
-
-static void done_check(struct job *job)
-{
-	struct exchange *exchange = container_of(job, struct exchange, job);
-	if (came_back_gone(exchange))
-		return;
 	struct run *run = exchange->run;
-	const struct check_result *result = &exchange->result;
-	if (result->was_scanned)
-		run->checks_scanned++;
-	else
-		run->checks_parsed++;
-	if (result->fault) {
-		answer_fault(exchange, result->fault, result->detail);
-		return;
-	}
 	struct run_session *session = session_of(exchange);
-	session->known = exchange->known;
-	session->text_bytes = result->text_bytes;
-	exchange->row = run_add_row(run, exchange->session, exchange->turn, exchange->tool_calls);
+	session->known = verdict->known;
+	session->text_bytes = verdict->result.text_bytes;
+	exchange->row = run_add_row(run, exchange->session, exchange->turn, verdict->tool_calls);
 	exchange->has_row = true;
 	struct run_row *row = &run->rows[exchange->row];
 	row->connection = exchange->peer->number;
 	row->headers_ns = exchange->request->headers_ns;
 	row->read_ns = exchange->request->read_ns;
 	row->bytes_in = (int64_t)exchange->request->length;
-	/* A large body is not kept for as long as its answer streams. */
-	free(exchange->request->body);
-	exchange->request->body = NULL;
 	send_answer(exchange, exchange->request->read_ns);
+}
+
+/* The worker has given the exchange back. True if nothing is to be done with what it found. */
+static bool came_back_late(struct exchange *exchange)
+{
+	exchange->in_work = false;
+	loop_timer_clear(exchange->mock->loop, &exchange->patience);
+	if (!exchange->is_over && !exchange->is_settled)
+		return false;
+	drop_answer(exchange, exchange->verdict.answer, true);
+	drop_body(exchange);
+	if (exchange->is_over)
+		release(exchange);
+	return true;
+}
+
+static void take_answer(struct exchange *exchange)
+{
+	exchange->answer = steal_ptr(exchange->verdict.answer);
+	exchange->is_workers = true;
+}
+
+static void done_check(struct job *job)
+{
+	struct exchange *exchange = container_of(job, struct exchange, job);
+	if (came_back_late(exchange))
+		return;
+	const struct check_result *result = &exchange->verdict.result;
+	if (result->was_scanned)
+		exchange->run->checks_scanned++;
+	else
+		exchange->run->checks_parsed++;
+	take_answer(exchange);
+	if (result->fault) {
+		answer_fault(exchange, result->fault, result->detail);
+		return;
+	}
+	drop_body(exchange);
+	accept_request(exchange, &exchange->verdict);
+}
+
+static void lose_patience(struct timer *timer)
+{
+	struct exchange *exchange = container_of(timer, struct exchange, patience);
+	struct scratch *scratch = exchange->mock->chat_scratch;
+	struct verdict verdict = {.known = session_of(exchange)->known};
+	if (!check_scan(&exchange->run->script, exchange->session, exchange->turn,
+		    exchange->request->body, exchange->request->length, &verdict.known,
+		    &scratch->check, &verdict.result))
+		return;
+	exchange->is_settled = true;
+	exchange->run->checks_inline++;
+	make_answer(exchange, scratch, &verdict);
+	if (take_from_worker(exchange))
+		drop_body(exchange);
+	exchange->answer = verdict.answer;
+	accept_request(exchange, &verdict);
+}
+
+static void post_check(struct exchange *exchange)
+{
+	exchange->verdict.known = session_of(exchange)->known;
+	post(exchange, work_check, done_check);
+	int64_t ttft_ns = script_ttft(&exchange->run->script, exchange->session, exchange->turn);
+	int64_t margin_ns = ttft_ns / 2 < PATIENCE_MARGIN_NS ? ttft_ns / 2 : PATIENCE_MARGIN_NS;
+	exchange->patience = (struct timer){.expired = lose_patience};
+	loop_timer_set(exchange->mock->loop, &exchange->patience,
+		exchange->request->read_ns + ttft_ns - margin_ns);
 }
 
 /* The session's name is known, from the header or the body. */
@@ -353,28 +446,29 @@ static void begin_session(struct exchange *exchange, const char *name)
 	session->open = exchange;
 	exchange->is_open = true;
 	run->open_streams++;
-	exchange->known = session->known;
-	post(exchange, work_check, done_check);
+	post_check(exchange);
 }
 
 static void done_user(struct job *job)
 {
 	struct exchange *exchange = container_of(job, struct exchange, job);
-	if (!came_back_gone(exchange))
+	if (!came_back_late(exchange))
 		begin_session(exchange, exchange->user);
 }
 
 static void done_free_play(struct job *job)
 {
 	struct exchange *exchange = container_of(job, struct exchange, job);
-	if (!came_back_gone(exchange))
-		send_answer(exchange, exchange->request->read_ns);
+	if (came_back_late(exchange))
+		return;
+	take_answer(exchange);
+	send_answer(exchange, exchange->request->read_ns);
 }
 
 static void done_outline(struct job *job)
 {
 	struct exchange *exchange = container_of(job, struct exchange, job);
-	if (came_back_gone(exchange))
+	if (came_back_late(exchange))
 		return;
 	const struct check_outline *outline = &exchange->outline;
 	if (outline->fault) {
@@ -387,7 +481,7 @@ static void done_outline(struct job *job)
 		snprintf(message, sizeof message,
 			"the model '%s' does not exist: GET /v1/models lists the scenarios",
 			outline->model);
-		refuse(exchange, 404, "model_not_found", message);
+		exchange->answer = make_refusal(exchange, 404, "model_not_found", message);
 		answer_now(exchange);
 		return;
 	}
@@ -444,12 +538,19 @@ void chat_cut(struct mock *mock, const struct run *run)
 	}
 }
 
+void chat_setup(struct mock *mock)
+{
+	mock->chat_scratch = scratch_new();
+}
+
 void chat_release(struct mock *mock)
 {
 	while (mock->exchanges) {
 		struct exchange *exchange = mock->exchanges;
-		free(exchange->answer);
-		exchange->answer = NULL;
+		free(exchange->verdict.answer);
+		exchange->in_work = false;
 		release(exchange);
 	}
+	if (mock->chat_scratch)
+		scratch_free(mock->chat_scratch);
 }

@@ -4,6 +4,9 @@
 
 #include "mockllm/mock.h"
 
+/* Scratch of the main thread, in mock->chat_scratch. */
+void chat_setup(struct mock *mock);
+
 /* A chat completion came; takes the request and the descriptor. */
 void chat_begin(struct mock *mock, struct request *request, int fd);
 

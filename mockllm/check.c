@@ -20,6 +20,7 @@ void check_scratch_init(struct check_scratch *scratch)
 {
 	*scratch = (struct check_scratch){0};
 	buf_init(&scratch->output, TEXT_MAX);
+	buf_init(&scratch->escaped, 6 * TEXT_MAX);
 	buf_init(&scratch->task, TEXT_MAX);
 }
 
@@ -27,6 +28,7 @@ void check_scratch_release(struct check_scratch *scratch)
 {
 	script_turn_release(&scratch->turn);
 	buf_release(&scratch->output);
+	buf_release(&scratch->escaped);
 	buf_release(&scratch->task);
 }
 
@@ -257,7 +259,7 @@ static bool knows_prefix(
 static bool scan_request(
 	const struct check *check, const char *body, size_t length, struct check_known *known)
 {
-	struct scan scan = {body, body + length};
+	struct scan scan = {body, body + length, &check->scratch->escaped};
 	struct check_known now = {0};
 	struct hash hash;
 	hash_init(&hash);
@@ -300,9 +302,13 @@ static bool scan_request(
 	if (!ended || !scan_ended(&scan) || !(whole.members & MEMBER_MODEL))
 		return false;
 	*known = now;
-	check->out->stream = whole.stream;
-	check->out->include_usage = whole.include_usage;
-	check->out->text_bytes = whole.text_bytes;
+	*check->out = (struct check_result){
+		.fault = FAULT_NONE,
+		.stream = whole.stream,
+		.include_usage = whole.include_usage,
+		.text_bytes = whole.text_bytes,
+		.was_scanned = true,
+	};
 	return true;
 }
 
@@ -538,15 +544,22 @@ static void parse_request(struct check *check, const char *body, size_t length)
 	parse_messages(check, json_object_get(request, "messages"));
 }
 
+bool check_scan(const struct script *script, int64_t session, int64_t turn, const char *body,
+	size_t length, struct check_known *known, struct check_scratch *scratch,
+	struct check_result *out)
+{
+	const struct check check = {script, session, turn, scratch, out};
+	return scan_request(&check, body, length, known);
+}
+
 void check_request(const struct script *script, int64_t session, int64_t turn, const char *body,
 	size_t length, struct check_known *known, struct check_scratch *scratch,
 	struct check_result *out)
 {
-	*out = (struct check_result){.fault = FAULT_NONE};
 	struct check check = {script, session, turn, scratch, out};
-	out->was_scanned = scan_request(&check, body, length, known);
-	if (out->was_scanned)
+	if (scan_request(&check, body, length, known))
 		return;
+	*out = (struct check_result){.fault = FAULT_NONE};
 	parse_request(&check, body, length);
 	make_ascii(out->detail);
 }

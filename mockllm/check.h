@@ -40,6 +40,7 @@ struct check_result {
 struct check_scratch {
 	struct script_turn turn;
 	struct buf output; /* a tool's */
+	struct buf escaped;
 	struct buf task;
 };
 
@@ -47,8 +48,13 @@ void check_scratch_init(struct check_scratch *scratch);
 void check_scratch_release(struct check_scratch *scratch);
 
 /* Is `body` the request for `turn` of `session`, all turns before having been answered? Updates
- * *known where it is. */
+ * *known where it is and was found so by scanning. */
 void check_request(const struct script *script, int64_t session, int64_t turn, const char *body,
+	size_t length, struct check_known *known, struct check_scratch *scratch,
+	struct check_result *out);
+
+/* The same by scanning alone. False: not known, *known and *out are untouched. */
+bool check_scan(const struct script *script, int64_t session, int64_t turn, const char *body,
 	size_t length, struct check_known *known, struct check_scratch *scratch,
 	struct check_result *out);
 

@@ -221,6 +221,7 @@ static int start(struct program *program, const struct options *options, struct 
 	program->stamps = stamps_new(mock, program->tool_socket, err);
 	if (!program->stamps)
 		return -1;
+	chat_setup(mock);
 	mock->workers = workers_new(mock->loop, (size_t)options->workers, &chat_worker_setup, err);
 	if (!mock->workers)
 		return -1;

@@ -32,6 +32,7 @@ struct mock {
 	int64_t runs;
 	int port;
 	struct exchange *exchanges; /* all that are open, a list */
+	void *chat_scratch;
 	struct mock_counters counters;
 	struct stream_totals free_totals; /* of free play */
 };

@@ -275,6 +275,7 @@ static json_t *describe_run(const struct run *run)
 		{"peers_left", json_integer(run->peers_left)},
 		{"checks_scanned", json_integer(run->checks_scanned)},
 		{"checks_parsed", json_integer(run->checks_parsed)},
+		{"checks_inline", json_integer(run->checks_inline)},
 		{"error_counts", describe_error_counts(run)},
 		{"errors", describe_errors(run)},
 		{"late_self_us", describe_histogram(&run->totals.late_self)},

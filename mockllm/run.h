@@ -78,7 +78,9 @@ struct run {
 
 	int64_t requests, connections, sessions_seen, sessions_complete, open_streams;
 	int64_t peers_left;
-	int64_t checks_scanned, checks_parsed;
+	/* by what means requests were judged: by scanning in a worker, by a full parse there, or,
+	 * where the worker was late, by scanning in the main thread */
+	int64_t checks_scanned, checks_parsed, checks_inline;
 	int64_t tool_calls, tool_stamps, tool_stamps_unmatched;
 	struct stream_totals totals;
 	struct histogram loop; /* how long each pass of the loop took */

@@ -1,9 +1,12 @@
 #include "mockllm/scan.h"
 
+#include "common/buf.h"
+#include "mockllm/escape.h"
+
 #include <stdint.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 64 };
+enum { DEPTH_MAX = 64, LONG_TEXT = 256 };
 
 static void skip_blanks(struct scan *scan)
 {
@@ -74,13 +77,19 @@ static size_t encode_utf8(unsigned point, char out[4])
 /* What stands behind a backslash, as UTF-8. A lone half of a surrogate pair is refused. */
 static bool read_escape(struct scan *scan, char out[4], size_t *length)
 {
-	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+	static const char values[128] = {['"'] = '"',
+		['\\'] = '\\',
+		['/'] = '/',
+		['b'] = '\b',
+		['f'] = '\f',
+		['n'] = '\n',
+		['r'] = '\r',
+		['t'] = '\t'};
 	if (scan->at == scan->end)
 		return false;
-	char c = *scan->at++;
-	const char *simple = c ? strchr(from, c) : NULL;
-	if (simple) {
-		out[0] = to[simple - from];
+	unsigned char c = (unsigned char)*scan->at++;
+	if (c < sizeof values && values[c]) {
+		out[0] = values[c];
 		*length = 1;
 		return true;
 	}
@@ -99,12 +108,64 @@ static bool read_escape(struct scan *scan, char out[4], size_t *length)
 	return true;
 }
 
+/* A bit in each byte of `word` that is `c`; only the lowest such bit is exact. */
+static uint64_t bytes_equal(uint64_t word, unsigned char c)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	uint64_t zero_there = word ^ (ones * c);
+	return (zero_there - ones) & ~zero_there & (ones << 7);
+}
+
+/*
+ * How many whole words of the body equal the text and have nothing in them that would end or
+ * change the string: most of any text goes this way.
+ */
+static size_t plain_words(const char *body, const char *text, size_t length)
+{
+	size_t done = 0;
+	for (; length - done >= sizeof(uint64_t); done += sizeof(uint64_t)) {
+		uint64_t a, b;
+		memcpy(&a, body + done, sizeof a);
+		memcpy(&b, text + done, sizeof b);
+		if (a != b || bytes_equal(a, '"') || bytes_equal(a, '\\'))
+			break;
+		/* below 0x20 */
+		if ((a - UINT64_C(0x2020202020202020)) & ~a & UINT64_C(0x8080808080808080))
+			break;
+	}
+	return done;
+}
+
+/*
+ * Nearly all clients escape what must be escaped, in the shortest way, and nothing else: so a long
+ * text is escaped like that and compared as a whole, in a third of the time of the careful way.
+ */
+static bool scan_usual_form(struct scan *scan, const char *text, size_t length)
+{
+	buf_clear(scan->scratch);
+	escape_json(scan->scratch, text, length);
+	size_t escaped = scan->scratch->length;
+	if (!scan_peek(scan, '"') || (size_t)(scan->end - scan->at) < escaped + 2 ||
+		memcmp(scan->at + 1, scan->scratch->data, escaped) || scan->at[1 + escaped] != '"')
+		return false;
+	scan->at += escaped + 2;
+	return true;
+}
+
 bool scan_text(struct scan *scan, const char *text, size_t length)
 {
+	if (length >= LONG_TEXT && scan_usual_form(scan, text, length))
+		return true;
 	const char *text_end = text + length;
 	if (!scan_char(scan, '"'))
 		return false;
 	while (scan->at < scan->end) {
+		size_t left = (size_t)(scan->end - scan->at), text_left = (size_t)(text_end - text);
+		size_t plain = plain_words(scan->at, text, left < text_left ? left : text_left);
+		scan->at += plain;
+		text += plain;
+		if (scan->at == scan->end)
+			return false;
 		unsigned char c = (unsigned char)*scan->at++;
 		if (c == '"')
 			return text == text_end;

@@ -321,17 +321,28 @@ static int64_t pick_ns(uint64_t *state, const struct scenario_timing *timing)
 	return llround(timing->base_ms * factor * (double)NS_PER_MS);
 }
 
-void script_schedule(const struct script *script, int64_t session, int64_t turn, int64_t *out)
+static int64_t first_ns(const struct script *script, uint64_t *state, int64_t turn)
 {
 	const struct scenario *scenario = script->scenario;
-	uint64_t state = turn_state(script, STREAM_TIMES, session, turn);
-	int64_t at_ns = pick_ns(&state, &scenario->ttft_ms);
-	double spread = rng_unit(&state);
+	int64_t at_ns = pick_ns(state, &scenario->ttft_ms);
+	double spread = rng_unit(state);
 	if (turn == 1)
 		at_ns += llround(spread * scenario->spread_first_ms * (double)NS_PER_MS);
-	out[0] = at_ns;
+	return at_ns;
+}
+
+int64_t script_ttft(const struct script *script, int64_t session, int64_t turn)
+{
+	uint64_t state = turn_state(script, STREAM_TIMES, session, turn);
+	return first_ns(script, &state, turn);
+}
+
+void script_schedule(const struct script *script, int64_t session, int64_t turn, int64_t *out)
+{
+	uint64_t state = turn_state(script, STREAM_TIMES, session, turn);
+	int64_t at_ns = out[0] = first_ns(script, &state, turn);
 	for (size_t i = 1; i < script_sends(script); i++)
-		out[i] = at_ns += pick_ns(&state, &scenario->chunk_interval_ms);
+		out[i] = at_ns += pick_ns(&state, &script->scenario->chunk_interval_ms);
 }
 
 static const char truncated_line[] = "[truncated]";

@@ -78,6 +78,9 @@ static inline size_t script_sends(const struct script *script)
 	return (size_t)script->scenario->chunks;
 }
 
+/* When the first send of a turn is due, ns after its request was fully read. */
+int64_t script_ttft(const struct script *script, int64_t session, int64_t turn);
+
 /* When each send is due, ns after the request was fully read. `out` has script_sends items. */
 void script_schedule(const struct script *script, int64_t session, int64_t turn, int64_t *out);
 

@@ -24,6 +24,7 @@ enum {
 	CONNECTIONS_MAX = 100000,      /* the descriptor limit comes first */
 	CONNECTION_MEMORY = 16 * 1024, /* headers and the part of a body read at once */
 	FIRST_BODY = 4096,
+	PART_MAX = 128 * 1024, /* of a body, read at once by ourselves */
 };
 
 static const char chat_url[] = "/v1/chat/completions";
@@ -53,8 +54,17 @@ struct server {
 		int fd;
 	} * returned; /* given back while libmicrohttpd was at work */
 	size_t returned_count, returned_capacity;
+	struct reading *readings; /* a list */
 	int64_t peers;
 	struct server_counters counters;
+};
+
+/* A chat completion whose body is still coming in, out of libmicrohttpd. */
+struct reading {
+	struct server *server;
+	struct reading *next, *previous;
+	struct source source;
+	struct request *request;
 };
 
 void request_free(struct request *request)
@@ -207,7 +217,7 @@ static struct request *begin_request(
 		memcpy(request->session, session, strlen(session) + 1);
 	unsigned long long length = announced_length(connection);
 	request->too_large = length > SERVER_BODY_MAX;
-	request->capacity = request->too_large ? 0 : (size_t)length;
+	request->capacity = request->announced = request->too_large ? 0 : (size_t)length;
 	request->body = xmalloc(request->capacity + 1);
 	request->body[0] = '\0';
 	return request;
@@ -236,25 +246,113 @@ static void add_to_body(struct request *request, const char *bytes, size_t lengt
 	request->body[request->length] = '\0';
 }
 
-static bool is_chat(const struct request *request)
+static void begin_chat(struct server *server, struct request *request, int fd)
 {
-	return !request->peer->is_control && !strcmp(request->method, "POST") &&
-	       !strcmp(request->url, chat_url);
+	request->read_ns = now_ns();
+	server->counters.requests++;
+	server->handler.chat(server->context, request, fd);
+}
+
+static void free_reading(struct reading *reading)
+{
+	if (reading->previous)
+		reading->previous->next = reading->next;
+	else
+		reading->server->readings = reading->next;
+	if (reading->next)
+		reading->next->previous = reading->previous;
+	loop_free_later(reading->server->loop, reading);
+}
+
+static void abandon_reading(struct reading *reading)
+{
+	int fd = reading->source.fd;
+	loop_remove(reading->server->loop, &reading->source);
+	if (fd >= 0)
+		close(fd);
+	free(reading->request->peer);
+	request_free(reading->request);
+	free_reading(reading);
+}
+
+/* Read what has come of the body. 1: it is complete, 0: not yet, -1: the peer has gone. */
+static int read_part(struct request *request, int fd)
+{
+	size_t left = request->announced - request->length;
+	ssize_t length;
+	do
+		length = recv(
+			fd, request->body + request->length, left < PART_MAX ? left : PART_MAX, 0);
+	while (length < 0 && errno == EINTR);
+	if (length <= 0)
+		return length < 0 && errno == EAGAIN ? 0 : -1;
+	request->length += (size_t)length;
+	request->body[request->length] = '\0';
+	return (size_t)length == left;
+}
+
+static void handle_reading(struct source *source, uint32_t events)
+{
+	(void)events;
+	struct reading *reading = container_of(source, struct reading, source);
+	struct server *server = reading->server;
+	loop_run_due(server->loop);
+	int got = read_part(reading->request, source->fd);
+	if (!got)
+		return;
+	if (got < 0) {
+		abandon_reading(reading);
+		return;
+	}
+	int fd = source->fd;
+	loop_remove(server->loop, source);
+	begin_chat(server, reading->request, fd);
+	free_reading(reading);
+}
+
+static void begin_reading(struct server *server, struct request *request, int fd)
+{
+	struct reading *reading = xcalloc(1, sizeof *reading);
+	reading->server = server;
+	reading->request = request;
+	reading->source = (struct source){.fd = -1, .ready = handle_reading};
+	reading->next = server->readings;
+	if (reading->next)
+		reading->next->previous = reading;
+	server->readings = reading;
+	struct error ignored;
+	if (loop_add(server->loop, &reading->source, fd, EPOLLIN, &ignored)) {
+		/* The kernel has no memory for one more descriptor to watch. */
+		close(fd);
+		abandon_reading(reading);
+	}
 }
 
 /*
  * Keep a duplicate of the descriptor and have libmicrohttpd drop its connection: MHD_NO makes it
- * close its own descriptor, nothing more. False if there is no descriptor left.
+ * close its own descriptor, nothing more. All it had read of the body is in the request. False if
+ * there is no descriptor left.
  */
-static bool take_out(
-	struct server *server, struct MHD_Connection *connection, struct request *request)
+static bool take_out(struct server *server, struct MHD_Connection *connection,
+	struct request *request, bool is_whole)
 {
 	int fd = fcntl(descriptor_of(connection), F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
 	seat_of(connection)->peer = NULL;
-	server->handler.chat(server->context, request, fd);
+	int got = is_whole ? 1 : read_part(request, fd);
+	if (got > 0)
+		begin_chat(server, request, fd);
+	else
+		begin_reading(server, request, fd);
 	return true;
+}
+
+/* May the request leave libmicrohttpd now, as far as it has come? */
+static bool is_for_chat(const struct request *request, const char *version)
+{
+	return !request->peer->is_control && !strcmp(request->method, "POST") &&
+	       !strcmp(request->url, chat_url) && !strcmp(version, "HTTP/1.1");
 }
 
 static enum MHD_Result handle_request(void *context, struct MHD_Connection *connection,
@@ -276,19 +374,23 @@ static enum MHD_Result handle_request(void *context, struct MHD_Connection *conn
 	if (*part_length) {
 		add_to_body(request, part, *part_length);
 		*part_length = 0;
+		if (request->length < request->announced && is_for_chat(request, version) &&
+			take_out(server, connection, request, false)) {
+			*slot = NULL;
+			return MHD_NO;
+		}
 		return MHD_YES;
 	}
-	request->read_ns = now_ns();
-	server->counters.requests++;
 	if (request->too_large) {
 		char *body = server->handler.too_large(server->context);
 		return queue_reply(connection, 413, body, strlen(body));
 	}
-	bool is_http_1_1 = !strcmp(version, "HTTP/1.1");
-	if (is_chat(request) && is_http_1_1 && take_out(server, connection, request)) {
+	if (is_for_chat(request, version) && take_out(server, connection, request, true)) {
 		*slot = NULL;
 		return MHD_NO;
 	}
+	request->read_ns = now_ns();
+	server->counters.requests++;
 	struct reply reply = {0};
 	server->handler.plain(server->context, request, &reply);
 	return queue_reply(connection, reply.status, reply.body, reply.length);
@@ -489,6 +591,8 @@ void server_free(struct server *server)
 	loop_remove(server->loop, &server->daemon_source);
 	if (server->daemon)
 		MHD_stop_daemon(server->daemon);
+	while (server->readings)
+		abandon_reading(server->readings);
 	for (size_t i = 0; i < server->returned_count; i++) {
 		close(server->returned[i].fd);
 		free(server->returned[i].peer);

@@ -4,10 +4,11 @@
  * libmicrohttpd accepts nothing itself and waits for nothing: our sockets accept, connections are
  * added, its epoll descriptor is watched by the loop. Plain requests are answered through it. A
  * chat completion is different: its answer must leave in writes of our own, at our times, the end
- * with the terminator in one. So when such a request has been read, the server takes the
- * connection out of libmicrohttpd (a duplicate of the descriptor stays open when libmicrohttpd
- * closes its own; with MHD_USE_TURBO it does not shut the socket down) and hands it to the
- * handler; afterwards server_give_back puts it in again for the next request.
+ * with the terminator in one. So when the headers of such a request and the beginning of its body
+ * are there, the server takes the connection out of libmicrohttpd (a duplicate of the descriptor
+ * stays open when libmicrohttpd closes its own; with MHD_USE_TURBO it does not shut the socket
+ * down), reads the rest of the body in large parts, and hands all to the handler; afterwards
+ * server_give_back puts the connection in again for the next request.
  */
 #ifndef MOCKLLM_SERVER_H
 #define MOCKLLM_SERVER_H
@@ -45,6 +46,7 @@ struct request {
 
 	/* the server's own */
 	size_t capacity;
+	size_t announced; /* Content-Length; 0 if there is none */
 	bool too_large;
 };
 
