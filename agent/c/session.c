@@ -252,8 +252,8 @@ static void describe(struct error *err, const char *what, const struct buf *body
 	struct error said = {0};
 	if (body->length)
 		server_error_body(body->data, body->length, &said);
-	snprintf(err->text, sizeof err->text, "%.200s%s%s", what, said.text[0] ? ": " : "",
-		said.text);
+	snprintf(err->text, sizeof err->text, "%.200s%s%.*s", what, said.text[0] ? ": " : "",
+		SERVER_ERROR_MAX, said.text);
 }
 
 /* The answer has ended without [DONE]. `failure` says why its connection failed, or NULL. */
