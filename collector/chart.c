@@ -12,8 +12,8 @@
 
 /* User units of the pictures, which the page scales. */
 enum {
-	WIDTH = 640,
-	LINES_HEIGHT = 340,
+	WIDTH = 560,
+	LINES_HEIGHT = 330,
 	LEFT = 64,
 	RIGHT = 20,
 	TOP = 14,
@@ -23,6 +23,8 @@ enum {
 	ROW_RIGHT = 86,
 	TICKS_MAX = 64,
 	TICK_GAP_MIN = 40,
+	COLOURS = 8,
+	SHAPES = 5,
 };
 
 __attribute__((format(printf, 2, 3))) static void addf(struct buf *out, const char *format, ...)
@@ -34,6 +36,13 @@ __attribute__((format(printf, 2, 3))) static void addf(struct buf *out, const ch
 		die_oom();
 	va_end(args);
 	free(text);
+}
+
+const char *chart_class(unsigned style)
+{
+	static const char *const classes[COLOURS + 1] = {
+		"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"};
+	return classes[style == CHART_STYLE_YARDSTICK ? COLOURS : style % COLOURS];
 }
 
 /* ---- axes */
@@ -61,21 +70,6 @@ static void add_tick(struct axis *axis, double value)
 		axis->ticks[axis->tick_count++] = value;
 }
 
-/* Decades, and 2 and 5 of each where there are few. */
-static void log_ticks(struct axis *axis)
-{
-	double decades = log10(axis->max / axis->min);
-	int first = (int)floor(log10(axis->min)), last = (int)ceil(log10(axis->max));
-	for (int exponent = first; exponent <= last; exponent++) {
-		double decade = pow(10, exponent);
-		add_tick(axis, decade);
-		if (decades > 3)
-			continue;
-		add_tick(axis, 2 * decade);
-		add_tick(axis, 5 * decade);
-	}
-}
-
 static void linear_ticks(struct axis *axis)
 {
 	double rough = (axis->max - axis->min) / 5;
@@ -87,6 +81,25 @@ static void linear_ticks(struct axis *axis)
 	for (double value = ceil(axis->min / step) * step; value <= axis->max + step / 1000;
 		value += step)
 		add_tick(axis, fabs(value) < step / 1000 ? 0 : value);
+}
+
+/* Decades, and 2 and 5 of each where there are few; within one decade even steps tell more. */
+static void log_ticks(struct axis *axis)
+{
+	double decades = log10(axis->max / axis->min);
+	if (decades < 0.8) {
+		linear_ticks(axis);
+		return;
+	}
+	int first = (int)floor(log10(axis->min)), last = (int)ceil(log10(axis->max));
+	for (int exponent = first; exponent <= last; exponent++) {
+		double decade = pow(10, exponent);
+		add_tick(axis, decade);
+		if (decades > 3)
+			continue;
+		add_tick(axis, 2 * decade);
+		add_tick(axis, 5 * decade);
+	}
 }
 
 static struct axis make_axis(bool logarithmic, double min, double max, double from, double to)
@@ -151,15 +164,16 @@ static void add_tip(struct buf *out, const char *tip)
 /* Circle, square, triangle, diamond, triangle pointing down; in turn by style. */
 static void add_mark(struct buf *out, unsigned style, double x, double y, const char *tip)
 {
-	static const char *const shapes[] = {
+	static const char *const shapes[SHAPES] = {
 		"M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
 		"M-3.6 -3.6h7.2v7.2h-7.2z",
 		"M0 -4.8l4.6 8h-9.2z",
 		"M0 -5l5 5l-5 5l-5 -5z",
 		"M0 4.8l4.6 -8h-9.2z",
 	};
-	addf(out, "<path class=\"mark s%u\" d=\"%s\" transform=\"translate(%.1f %.1f)\">", style,
-		shapes[style % (sizeof shapes / sizeof *shapes)], x, y);
+	/* Styles of one colour must not share a shape: eight colours on, it is another. */
+	addf(out, "<path class=\"mark %s\" d=\"%s\" transform=\"translate(%.1f %.1f)\">",
+		chart_class(style), shapes[(style + style / COLOURS) % SHAPES], x, y);
 	add_tip(out, tip);
 	addf(out, "</path>\n");
 }
@@ -168,8 +182,8 @@ void chart_swatch(struct buf *out, unsigned style)
 {
 	addf(out,
 		"<svg class=\"swatch\" viewBox=\"0 0 26 12\" aria-hidden=\"true\">"
-		"<path class=\"line s%u\" d=\"M1 6H25\"/>",
-		style);
+		"<path class=\"line %s\" d=\"M1 6H25\"/>",
+		chart_class(style));
 	add_mark(out, style, 13, 6, NULL);
 	addf(out, "</svg>");
 }
@@ -244,7 +258,7 @@ static void add_band(struct buf *out, const struct chart_series *series, const s
 		ranged += series->points[i].ranged;
 	if (!ranged)
 		return;
-	addf(out, "<path class=\"band s%u\" d=\"", series->style);
+	addf(out, "<path class=\"band %s\" d=\"", chart_class(series->style));
 	const char *command = "M";
 	for (size_t i = 0; i < series->count; i++) {
 		const struct chart_point *point = &series->points[i];
@@ -263,13 +277,14 @@ static void add_band(struct buf *out, const struct chart_series *series, const s
 
 static void add_range(struct buf *out, unsigned style, double x, double lo, double hi)
 {
-	addf(out, "<path class=\"range s%u\" d=\"M%.1f %.1fV%.1f\"/>\n", style, x, lo, hi);
+	addf(out, "<path class=\"range %s\" d=\"M%.1f %.1fV%.1f\"/>\n", chart_class(style), x, lo,
+		hi);
 }
 
 static void add_line(struct buf *out, const struct chart *chart, const struct chart_series *series,
 	const struct axis *x, const struct axis *y)
 {
-	addf(out, "<path class=\"line s%u\" d=\"", series->style);
+	addf(out, "<path class=\"line %s\" d=\"", chart_class(series->style));
 	for (size_t i = 0; i < series->count; i++)
 		addf(out, "%s%.1f %.1f", i ? "L" : "M", place(x, series->points[i].x),
 			place(y, series->points[i].y));
@@ -339,7 +354,7 @@ static void add_row_axis(struct buf *out, const struct axis *x, size_t count, co
 /* The name in front, cut to its room; the value behind. */
 static void add_row_texts(struct buf *out, const struct chart_row *row, size_t i)
 {
-	enum { NAME_CHARACTERS = 20 };
+	enum { NAME_CHARACTERS = 16 };
 	char name[4 * NAME_CHARACTERS + 8];
 	size_t length = 0, characters = 0;
 	while (row->name[length] && length < 4 * NAME_CHARACTERS) {
@@ -373,13 +388,14 @@ void chart_dots(
 		for (size_t k = 0; k < rows[i].raw_count; k++) {
 			if (!isnan(rows[i].raw[k]))
 				addf(out,
-					"<circle class=\"raw s%u\" cx=\"%.1f\" cy=\"%.1f\" "
+					"<circle class=\"raw %s\" cx=\"%.1f\" cy=\"%.1f\" "
 					"r=\"3\"/>\n",
-					rows[i].style, place(&x, rows[i].raw[k]), y);
+					chart_class(rows[i].style), place(&x, rows[i].raw[k]), y);
 		}
 		if (rows[i].ranged)
-			addf(out, "<path class=\"range s%u\" d=\"M%.1f %.1fH%.1f\"/>\n",
-				rows[i].style, place(&x, rows[i].lo), y, place(&x, rows[i].hi));
+			addf(out, "<path class=\"range %s\" d=\"M%.1f %.1fH%.1f\"/>\n",
+				chart_class(rows[i].style), place(&x, rows[i].lo), y,
+				place(&x, rows[i].hi));
 		add_mark(out, rows[i].style, place(&x, rows[i].value), y, rows[i].shown);
 		add_row_texts(out, &rows[i], i);
 	}

@@ -11,8 +11,14 @@
 
 struct buf;
 
-/* Series have a colour and a shape each, so that they can be told apart without the colour. */
-enum { CHART_STYLES = 9, CHART_PARTS = 6 };
+/*
+ * A style is one of eight colours and one of five shapes, so that series can be told apart without
+ * the colour; the yardstick's is grey.
+ */
+enum { CHART_STYLES = 40, CHART_STYLE_YARDSTICK = CHART_STYLES, CHART_PARTS = 6 };
+
+/* The class of its colour: "s3". Static storage. */
+const char *chart_class(unsigned style);
 
 struct chart_point {
 	double x, y;
@@ -23,7 +29,7 @@ struct chart_point {
 
 struct chart_series {
 	const char *name;
-	unsigned style;             /* < CHART_STYLES */
+	unsigned style;
 	struct chart_point *points; /* by x */
 	size_t count;
 };

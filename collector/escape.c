@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -44,6 +45,12 @@ static bool acts(uint32_t c)
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
 	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
 	       c == 0xfffd;
+}
+
+/* Bytes of other scripts count as letters. */
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
 }
 
 /* Add text with each ASCII character of `special` as `replace` makes it. */
@@ -88,14 +95,23 @@ void escape_html(struct buf *out, const char *text)
 	escape(out, text, "<>&\"'", html_entity);
 }
 
-static void backslash(struct buf *out, char c)
-{
-	add(out, (char[]){'\\', c}, 2);
-}
-
+/*
+ * Only what would act is escaped, so that the file reads well as it is: an underscore inside a word
+ * does nothing, nor do brackets without a link's second half.
+ */
 void escape_markdown(struct buf *out, const char *text)
 {
-	escape(out, text, "\\`*_{}[]<>|&#~!", backslash);
+	auto_buf struct buf plain;
+	buf_init(&plain, out->max);
+	escape_plain(&plain, text);
+	for (size_t i = 0; i < plain.length; i++) {
+		char c = plain.data[i], next = plain.data[i + 1];
+		bool in_word = i && is_word(plain.data[i - 1]) && is_word(next);
+		if (strchr("\\`*<>|&~", c) || (c == '_' && !in_word) ||
+			(c == ']' && (next == '(' || next == '[' || next == ':')))
+			add(out, "\\", 1);
+		add(out, &c, 1);
+	}
 }
 
 static void doubled(struct buf *out, char c)

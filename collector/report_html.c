@@ -57,11 +57,11 @@ __attribute__((format(printf, 2, 3))) static void addf(
 	free(text);
 }
 
-/* The colour of a contender: its place in the plan, the yardstick always grey. */
+/* The colour and shape of a contender: its place in the plan, the yardstick always grey. */
 static unsigned style_of(const struct page *page, const char *contender)
 {
 	if (!strcmp(contender, CELL_YARDSTICK))
-		return CHART_STYLES - 1;
+		return CHART_STYLE_YARDSTICK;
 	const json_t *list = json_object_get(json_object_get(page->summary, "plan"), "contenders");
 	size_t place = 0, i;
 	const json_t *item;
@@ -71,7 +71,7 @@ static unsigned style_of(const struct page *page, const char *contender)
 			break;
 		place += strcmp(view_text(item, "name"), CELL_YARDSTICK) != 0;
 	}
-	return (unsigned)(place % (CHART_STYLES - 1));
+	return (unsigned)(place % CHART_STYLES);
 }
 
 /* ---- the cells of a setting */
@@ -104,12 +104,6 @@ static size_t session_counts(const struct page *page, size_t setting, int64_t *o
 			out[count++] = sessions;
 	}
 	return count;
-}
-
-static const char *memory_key(const struct page *page, size_t setting)
-{
-	const json_t *object = json_array_get(json_object_get(page->summary, "settings"), setting);
-	return view_flag(object, "cold") ? "memory_peak_cold_bytes" : "memory_peak_bytes";
 }
 
 static double shown_value(const struct view_figure *figure, double value)
@@ -172,8 +166,7 @@ static void numbers_table(const struct page *page, size_t setting, const char *c
 			bool pooled = strstr(keys[k], ".p99") != NULL;
 			add_cell(page, "n", view_shown(&figure, pooled));
 			add_cell(page, "n", view_shown_interval(&figure));
-			add_cell(page, "n",
-				view_shown_ratio(view_ratio(page->summary, cell, keys[k], "best")));
+			add_cell(page, "n", view_times_best(page->summary, cell, keys[k]));
 		}
 		add_cell(page, "n",
 			xasprintf("%" PRId64 "/%" PRId64, view_integer(cell, "completed"),
@@ -185,205 +178,223 @@ static void numbers_table(const struct page *page, size_t setting, const char *c
 
 /* ---- at a glance */
 
+/* One figure, ranked on a card. */
+struct card {
+	const char *key, *title, *explained;
+	int64_t sessions;
+	bool pooled;           /* ranked by the pooled samples: a high percentile */
+	bool sessions_per_gib; /* shown in small beside the name */
+};
+
 struct ranked {
 	const json_t *cell;
 	struct view_figure figure;
+	bool known;
+	double value;
 };
 
-static int by_median(const void *left, const void *right)
+static int by_rank(const void *left, const void *right)
 {
 	const struct ranked *a = left, *b = right;
-	if (a->figure.known != b->figure.known)
-		return a->figure.known ? -1 : 1;
-	if (!a->figure.known)
-		return 0;
-	return (a->figure.median > b->figure.median) - (a->figure.median < b->figure.median);
+	if (a->known != b->known)
+		return a->known ? -1 : 1;
+	return a->known ? (a->value > b->value) - (a->value < b->value) : 0;
 }
 
-static size_t rank(const struct page *page, size_t setting, int64_t sessions, const char *key,
-	struct ranked *out)
+/* The cells of a card, best first; those without the figure last. */
+static size_t rank(
+	const struct page *page, size_t setting, const struct card *card, struct ranked *out)
 {
 	const json_t *cells[ROWS_MAX];
-	size_t count = cells_of(page, setting, sessions, cells, ROWS_MAX);
-	for (size_t i = 0; i < count; i++)
-		out[i] = (struct ranked){cells[i], view_figure(cells[i], key)};
-	qsort(out, count, sizeof *out, by_median);
+	size_t count = cells_of(page, setting, card->sessions, cells, ROWS_MAX);
+	for (size_t i = 0; i < count; i++) {
+		struct view_figure figure = view_figure(cells[i], card->key);
+		out[i] = (struct ranked){cells[i], figure,
+			card->pooled ? figure.pooled_known : figure.known,
+			card->pooled ? figure.pooled : figure.median};
+	}
+	qsort(out, count, sizeof *out, by_rank);
 	return count;
 }
 
-/* "×1.23 [1.20, 1.27]" against the best, in words where there is no ratio. */
+static bool is_yardstick(const json_t *cell)
+{
+	return !strcmp(view_text(cell, "contender"), CELL_YARDSTICK);
+}
+
+static bool failed(const json_t *cell)
+{
+	return view_integer(cell, "completed") != view_integer(cell, "attempted");
+}
+
+/* "×1.23 [1.20, 1.27]" against the best; nothing where runs are too short for it. */
 static void add_times(const struct page *page, const struct ranked *ranked, const char *key)
 {
-	const json_t *ratio = view_ratio(page->summary, ranked->cell, key, "best");
-	if (!strcmp(view_text(ranked->cell, "contender"), CELL_YARDSTICK)) {
+	if (is_yardstick(ranked->cell)) {
 		add(page, "<dd class=\"times\">yardstick</dd>");
 		return;
 	}
-	if (!ratio) {
-		add(page, "<dd class=\"times best\">best</dd>");
-		return;
-	}
-	auto_free char *times = view_shown_ratio(ratio);
-	struct view_figure range = {.known = times != NULL,
-		.lo = json_number_value(json_object_get(ratio, "lo")),
-		.hi = json_number_value(json_object_get(ratio, "hi")),
-		.confidence = json_number_value(json_object_get(ratio, "confidence")),
-		.n = view_integer(ratio, "n"),
-		.unit = "ratio"};
-	auto_free char *interval = view_shown_interval(&range);
-	add(page, "<dd class=\"times\">");
-	add_text(page, times ? times : "no ratio");
-	add(page, interval ? " " : "");
-	add_text(page, interval ? interval : "");
-	add(page, "</dd>");
+	bool best = view_is_best(page->summary, ranked->cell, key);
+	auto_free char *times = view_times_best(page->summary, ranked->cell, key);
+	struct view_figure ratio =
+		view_ratio_interval(view_ratio(page->summary, ranked->cell, key, "best"));
+	auto_free char *interval = view_shown_interval(&ratio);
+	addf(page, "<dd class=\"times%s\">%s%s%s</dd>", best ? " best" : "", times ? times : "",
+		interval ? " " : "", interval ? interval : "");
 }
 
-/* How the runs of a cell ended, of those that did not end well: "3 of 6 runs failed: oom, wrong".
- */
+/* How the runs of a cell ended, of those that did not end well: "3 of 6 runs: oom, wrong". */
 static char *failed_words(const json_t *cell)
 {
-	struct buf out;
-	buf_init(&out, 1 << 16);
 	int64_t attempted = view_integer(cell, "attempted");
 	if (!attempted)
 		return xstrdup("no valid run");
+	struct buf out;
+	buf_init(&out, 1 << 16);
 	buf_addf(&out,
-		"%" PRId64 " of %" PRId64 " failed:", attempted - view_integer(cell, "completed"),
+		"%" PRId64 " of %" PRId64 " runs:", attempted - view_integer(cell, "completed"),
 		attempted);
 	const char *name;
 	json_t *count;
+	bool first = true;
 	json_object_foreach(json_object_get(cell, "outcomes"), name, count)
 	{
-		if (strcmp(name, "ok"))
-			buf_addf(&out, " %s", name);
+		if (!strcmp(name, "ok"))
+			continue;
+		buf_addf(&out, "%s %s", first ? "" : ",", name);
+		first = false;
 	}
 	return out.data;
 }
 
-static void add_ranked(
-	const struct page *page, const struct ranked *ranked, const char *key, double most)
+static void add_name(const struct page *page, const struct ranked *ranked, bool sessions_per_gib)
 {
-	const struct view_figure *figure = &ranked->figure;
 	const char *name = view_text(ranked->cell, "contender");
-	add(page, "<div><dt title=\"");
+	add(page, "<dt title=\"");
 	add_text(page, name);
 	add(page, "\">");
 	add_text(page, view_title(page->summary, name));
+	struct view_figure more = view_figure(ranked->cell, "sessions_per_gib");
+	if (sessions_per_gib && more.known)
+		addf(page, " <small>%s%.0f sessions/GiB</small>",
+			ranked->figure.at_least ? "at most " : "", more.median);
 	add(page, "</dt>");
-	if (!figure->known) {
-		auto_free char *words = view_integer(ranked->cell, "completed") ==
-							view_integer(ranked->cell, "attempted")
-						? xstrdup(figure->missing)
-						: failed_words(ranked->cell);
-		add(page, "<dd class=\"failed\">");
+}
+
+static void add_ranked(
+	const struct page *page, const struct card *card, const struct ranked *ranked, double most)
+{
+	add(page, "<div>");
+	add_name(page, ranked, card->sessions_per_gib);
+	if (!ranked->known) {
+		auto_free char *words = failed(ranked->cell) || !*ranked->figure.missing
+						? failed_words(ranked->cell)
+						: xstrdup(ranked->figure.missing);
+		addf(page, "<dd class=\"none%s\">", failed(ranked->cell) ? " bad" : "");
 		add_text(page, words);
 		add(page, "</dd></div>\n");
 		return;
 	}
-	auto_free char *shown = view_shown(figure, false);
-	addf(page, "<dd class=\"number\">%s %s</dd>", shown, shown_unit(figure->unit)->shown);
-	add_times(page, ranked, key);
-	double share = most > 0 && figure->median > 0 ? 100 * figure->median / most : 0;
+	auto_free char *shown = view_shown(&ranked->figure, card->pooled);
+	addf(page, "<dd class=\"number\">%s %s</dd>", shown,
+		shown_unit(ranked->figure.unit)->shown);
+	add_times(page, ranked, card->key);
+	double share = most > 0 && ranked->value > 0 ? 100 * ranked->value / most : 0;
 	addf(page,
-		"<svg class=\"bar s%u\" viewBox=\"0 0 100 5\" preserveAspectRatio=\"none\" "
+		"<svg class=\"bar %s\" viewBox=\"0 0 100 5\" preserveAspectRatio=\"none\" "
 		"aria-hidden=\"true\"><rect class=\"fill\" width=\"%.2f\" "
 		"height=\"5\"/></svg></div>\n",
-		style_of(page, name), share < 0.4 ? 0.4 : share);
+		chart_class(style_of(page, view_text(ranked->cell, "contender"))),
+		share < 0.4 ? 0.4 : share);
 }
 
-/* Memory also says what fits into a gibibyte. */
-static void add_sessions_per_gib(const struct page *page, const struct ranked *ranked)
-{
-	struct view_figure figure = view_figure(ranked->cell, "sessions_per_gib");
-	if (!figure.known)
-		return;
-	addf(page, "<div><dd class=\"more\">%s%.0f sessions per GiB</dd></div>\n",
-		ranked->figure.at_least ? "at most " : "", figure.median);
-}
-
-static void card(const struct page *page, size_t setting, int64_t sessions, const char *key,
-	const char *title, const char *explained)
+/* A card that would say nothing of anybody is left out. */
+static void add_card(const struct page *page, size_t setting, const struct card *card)
 {
 	struct ranked ranked[ROWS_MAX];
-	size_t count = rank(page, setting, sessions, key, ranked);
-	if (!count)
+	size_t count = rank(page, setting, card, ranked);
+	if (!count || !ranked[0].known)
 		return;
-	bool measured = false;
 	double most = 0;
-	for (size_t i = 0; i < count; i++) {
-		bool failed = view_integer(ranked[i].cell, "completed") !=
-			      view_integer(ranked[i].cell, "attempted");
-		measured = measured || ranked[i].figure.known || failed;
-		if (ranked[i].figure.known && ranked[i].figure.median > most)
-			most = ranked[i].figure.median;
-	}
-	if (!measured)
-		return; /* as startup where there are more sessions than one */
-	addf(page, "<section class=\"card\"><h3>%s</h3><p>%s</p><dl class=\"rank\">\n", title,
-		explained);
-	for (size_t i = 0; i < count; i++) {
-		add_ranked(page, &ranked[i], key, most);
-		if (!strncmp(key, "memory_peak", 11))
-			add_sessions_per_gib(page, &ranked[i]);
-	}
+	for (size_t i = 0; i < count && ranked[i].known; i++)
+		most = ranked[i].value;
+	addf(page, "<section class=\"card\"><h3>%s</h3><p>%s</p><dl class=\"rank\">\n", card->title,
+		card->explained);
+	for (size_t i = 0; i < count; i++)
+		add_ranked(page, card, &ranked[i], most);
 	add(page, "</dl></section>\n");
 }
 
 static void cards(const struct page *page, size_t setting, int64_t sessions)
 {
 	bool overhead = !strcmp(view_headline(page->summary, setting), "overhead_ms");
+	const struct card all[] = {
+		{overhead ? "overhead_ms.p50" : "turn_gap_ms.p50",
+			overhead ? "Overhead per turn, median" : "Turn gap, median",
+			overhead ? "what the agent adds between a response's end and its next "
+				   "request, "
+				   "beyond what its tools need"
+				 : "from a response's end to the next request, tools included",
+			sessions, false, false},
+		{view_memory_key(page->summary, setting), "Memory peak",
+			"highest memory of the run's cgroup, tools included", sessions, false,
+			true},
+		{overhead ? "overhead_ms.p99" : "turn_gap_ms.p99",
+			overhead ? "Overhead per turn, 99th percentile"
+				 : "Turn gap, 99th percentile",
+			"of all turns together: one in a hundred takes longer", sessions, true,
+			false},
+		{"cpu_usec_per_turn", "CPU per turn",
+			"CPU time of the run's cgroup after startup, tools included", sessions,
+			false, false},
+		{"startup_ms", "Startup", "from just before exec to the first request, one session",
+			1, false, false},
+	};
 	add(page, "<div class=\"cards\">\n");
-	card(page, setting, sessions, overhead ? "overhead_ms.p50" : "turn_gap_ms.p50",
-		overhead ? "Overhead per turn, median" : "Turn gap, median",
-		overhead ? "what the agent adds between a response's end and its next request, "
-			   "beyond "
-			   "what its tools need"
-			 : "from a response's end to the next request, tools included");
-	card(page, setting, sessions, overhead ? "overhead_ms.p99" : "turn_gap_ms.p99",
-		overhead ? "Overhead per turn, 99th percentile" : "Turn gap, 99th percentile",
-		"one turn in a hundred takes longer; the median alone can be gamed");
-	card(page, setting, sessions, memory_key(page, setting), "Memory peak",
-		"highest memory of the run's cgroup, tools included");
-	card(page, setting, sessions, "cpu_usec_per_turn", "CPU per turn",
-		"CPU time of the run's cgroup after startup, tools included");
-	card(page, setting, sessions, "startup_ms", "Startup",
-		"from just before exec to the first request at the mock");
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		add_card(page, setting, &all[i]);
 	add(page, "</div>\n");
 }
 
-/* One sentence for each figure's best: what somebody would tell who looked for ten seconds. */
+/* What somebody would tell who looked for ten seconds. */
 static void lead(const struct page *page, size_t setting, int64_t sessions)
 {
-	const char *headline = view_headline(page->summary, setting);
-	auto_free char *p50 = xasprintf("%s.p50", headline);
+	bool overhead = !strcmp(view_headline(page->summary, setting), "overhead_ms");
 	const struct {
-		const char *key, *words;
+		struct card card;
+		const char *words;
 	} rows[] = {
-		{memory_key(page, setting), "needs the least memory"},
-		{p50, !strcmp(headline, "overhead_ms") ? "adds the least to a turn"
-						       : "has the shortest gap between turns"},
-		{"cpu_usec_per_turn", "needs the least CPU a turn"},
+		{{view_memory_key(page->summary, setting), "", "", sessions, false, false},
+			"needs the least memory"},
+		{{overhead ? "overhead_ms.p50" : "turn_gap_ms.p50", "", "", sessions, false, false},
+			overhead ? "adds the least to a turn"
+				 : "has the shortest gap between turns"},
+		{{"cpu_usec_per_turn", "", "", sessions, false, false},
+			"needs the least CPU a turn"},
 	};
 	addf(page, "<p class=\"lead\">At %" PRId64 " concurrent session%s", sessions,
 		sessions == 1 ? "" : "s");
-	bool any = false;
+	const char *last = NULL;
 	for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
 		struct ranked ranked[ROWS_MAX];
-		size_t count = rank(page, setting, sessions, rows[r].key, ranked);
-		for (size_t i = 0; i < count; i++) {
-			const char *name = view_text(ranked[i].cell, "contender");
-			if (!ranked[i].figure.known || !strcmp(name, CELL_YARDSTICK))
-				continue;
-			auto_free char *shown = view_shown(&ranked[i].figure, false);
-			add(page, any ? ", <strong>" : " <strong>");
+		size_t count = rank(page, setting, &rows[r].card, ranked), i = 0;
+		while (i < count && ranked[i].known && is_yardstick(ranked[i].cell))
+			i++;
+		if (i == count || !ranked[i].known)
+			continue;
+		const char *name = view_text(ranked[i].cell, "contender");
+		add(page, last ? ", " : " ");
+		if (!last || strcmp(last, name)) {
+			add(page, "<strong>");
 			add_text(page, view_title(page->summary, name));
-			addf(page, "</strong> %s (%s %s)", rows[r].words, shown,
-				shown_unit(ranked[i].figure.unit)->shown);
-			any = true;
-			break;
+			add(page, "</strong> ");
 		}
+		auto_free char *shown = view_shown(&ranked[i].figure, false);
+		addf(page, "%s (%s %s)", rows[r].words, shown,
+			shown_unit(ranked[i].figure.unit)->shown);
+		last = name;
 	}
-	add(page, any ? ".</p>\n" : " no contender has figures.</p>\n");
+	add(page, last ? ".</p>\n" : " no contender has figures.</p>\n");
 }
 
 static void glance(const struct page *page, size_t setting)
@@ -587,8 +598,10 @@ static void parts_chart(const struct page *page, size_t setting, int64_t session
 		auto_free char *title = xasprintf("Memory at the peak, %" PRId64 " session%s",
 			sessions, sessions == 1 ? "" : "s");
 		const struct chart chart = {title, "MiB", "", false};
-		addf(page, "<h3>%" PRId64 " session%s</h3>\n", sessions, sessions == 1 ? "" : "s");
+		addf(page, "<div><h3>%" PRId64 " session%s</h3>\n", sessions,
+			sessions == 1 ? "" : "s");
 		chart_stacks(page->out, &chart, part_names, row, rows);
+		add(page, "</div>\n");
 	}
 	for (size_t i = 0; i < rows; i++)
 		free((void *)row[i].shown);
@@ -636,15 +649,17 @@ static void parts_figure(const struct page *page, size_t setting)
 	for (size_t i = count; i-- > 0;)
 		parts_chart(&inner, setting, counts[i]);
 	if (charts.length) {
-		add(page, "<figure><figcaption>What the memory is at its peak<small>of the run "
+		add(page, "<figure class=\"wide\"><figcaption>What the memory is at its "
+			  "peak<small>of the run "
 			  "with the "
 			  "median peak, from the sample with the highest total; the remainder is "
 			  "what "
 			  "the samples do not explain</small></figcaption>\n<ul class=\"legend\">");
 		for (size_t k = 0; k < CHART_PARTS; k++)
 			addf(page, "<li><span class=\"key p%zu\"></span>%s</li>", k, part_names[k]);
-		add(page, "</ul>\n");
+		add(page, "</ul>\n<div class=\"charts\">\n");
 		add(page, charts.data);
+		add(page, "</div>\n");
 		parts_table(page, setting);
 		add(page, "</figure>\n");
 	}
@@ -664,7 +679,8 @@ static void charts(const struct page *page, size_t setting)
 		"1,000",
 		"ms", p50, p99, (const char *const[]){"p50 ms", "p99 ms"});
 	lines_figure(page, setting, "Memory peak", "median over runs with its interval", "MiB",
-		memory_key(page, setting), NULL, (const char *const[]){"memory peak MiB"});
+		view_memory_key(page->summary, setting), NULL,
+		(const char *const[]){"memory peak MiB"});
 	lines_figure(page, setting, "CPU per turn", "median over runs with its interval", "ms",
 		"cpu_usec_per_turn", NULL, (const char *const[]){"CPU per turn ms"});
 	startup_figure(page, setting);
@@ -699,14 +715,23 @@ static void title(const struct page *page)
 static void head(const struct page *page)
 {
 	const json_t *plan = json_object_get(page->summary, "plan");
+	const json_t *machine =
+		json_object_get(json_object_get(page->summary, "environment"), "machine");
 	add(page, "<p>");
 	add_text(page, view_text(plan, "description"));
 	addf(page,
-		"</p>\n<p>%" PRId64 " runs, %" PRId64
-		" of them warm-ups, %zu excluded; plan %.12s</p>\n",
+		"</p>\n<p>%" PRId64 " runs, %" PRId64 " of them warm-ups, %zu excluded; plan "
+		"<code>%.12s</code>",
 		view_integer(page->summary, "runs"), view_integer(page->summary, "warm_ups"),
 		json_array_size(json_object_get(page->summary, "excluded")),
 		view_text(page->summary, "plan_sha256"));
+	const char *const more[] = {view_text(page->summary, "started_at"),
+		view_text(machine, "cpu_model"), view_text(machine, "kernel")};
+	for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+		add(page, *more[i] ? " · " : "");
+		add_text(page, more[i]);
+	}
+	add(page, "</p>\n");
 }
 
 static void notes(const struct page *page)
@@ -746,18 +771,8 @@ static void hypotheses(const struct page *page)
 	json_array_foreach(list, i, item)
 	{
 		const char *verdict = view_text(item, "verdict");
-		struct view_figure value = {.known = json_is_number(json_object_get(item, "value")),
-			.median = json_number_value(json_object_get(item, "value")),
-			.lo = json_number_value(json_object_get(item, "lo")),
-			.hi = json_number_value(json_object_get(item, "hi")),
-			.confidence = json_number_value(json_object_get(item, "confidence")),
-			.n = view_integer(item, "n"),
-			.unit = view_text(item, "unit")};
-		bool interval = json_is_number(json_object_get(item, "lo"));
-		const struct shown_unit *unit = shown_unit(value.unit);
-		char threshold[SHOWN_MAX];
-		show_number(json_number_value(json_object_get(item, "threshold")) / unit->size,
-			threshold);
+		struct view_figure value = view_hypothesis(item);
+		char *interval = view_shown_interval(&value);
 		add(page, "<tr>");
 		add_cell(page,
 			!strcmp(verdict, "supported")  ? "good"
@@ -766,24 +781,24 @@ static void hypotheses(const struct page *page)
 			xstrdup(verdict));
 		add_cell(page, "wrap", xstrdup(view_text(item, "statement")));
 		add_cell(page, "", xstrdup(view_text(item, "figure")));
-		add_cell(page, "",
-			xasprintf("%s %s %s", view_text(item, "relation"), threshold, unit->shown));
+		add_cell(page, "", view_claim(item));
 		add_cell(page, "n", view_shown(&value, false));
 		add_cell(page, interval ? "n" : "wrap",
-			interval ? view_shown_interval(&value)
-				 : xstrdup(view_text(item, "reason")));
+			interval ? interval : xstrdup(view_text(item, "reason")));
 		add_cell(page, "n", xasprintf("%" PRId64, value.n));
 		add(page, "</tr>\n");
 	}
 	close_table(page);
 }
 
-static void failures(const struct page *page)
+static void failures(const struct page *page, size_t count)
 {
 	static const char *const titles[] = {
 		"run", "contender", "sessions", "scenario", "outcome", "what happened"};
 	static const bool right[] = {true, false, true, false, false, false};
-	add(page, "<h3>Runs that did not end well</h3>\n");
+	enum { OPEN_MAX = 12 };
+	addf(page, "<details%s><summary>Runs that did not end well (%zu)</summary>\n",
+		count <= OPEN_MAX ? " open" : "", count);
 	open_table(page, titles, right, sizeof titles / sizeof *titles);
 	size_t i, k;
 	const json_t *cell, *failure;
@@ -802,6 +817,7 @@ static void failures(const struct page *page)
 		}
 	}
 	close_table(page);
+	add(page, "</details>\n");
 }
 
 static void outcomes(const struct page *page)
@@ -815,13 +831,13 @@ static void outcomes(const struct page *page)
 		"contender", "sessions", "scenario", "completed", "attempted", "outcomes"};
 	static const bool right[] = {false, true, false, true, true, false};
 	open_table(page, titles, right, sizeof titles / sizeof *titles);
-	size_t i, failed = 0;
+	size_t i, count_failed = 0;
 	const json_t *cell;
 	json_array_foreach(json_object_get(page->summary, "cells"), i, cell)
 	{
 		int64_t attempted = view_integer(cell, "attempted");
 		int64_t completed = view_integer(cell, "completed");
-		failed += (size_t)(attempted - completed);
+		count_failed += (size_t)(attempted - completed);
 		struct buf words;
 		buf_init(&words, 1 << 16);
 		const char *name;
@@ -840,8 +856,8 @@ static void outcomes(const struct page *page)
 		add(page, "</tr>\n");
 	}
 	close_table(page);
-	if (failed)
-		failures(page);
+	if (count_failed)
+		failures(page, count_failed);
 }
 
 static void excluded(const struct page *page)
@@ -1008,8 +1024,7 @@ void report_html(const json_t *summary, struct buf *out)
 		const struct place *place = find_place(open + 2, (size_t)(close - open - 2));
 		if (buf_add(out, at, (size_t)(open - at)))
 			die_oom();
-		if (place)
-			place->fill(&page);
+		place->fill(&page);
 		at = close + 2;
 	}
 	add(&page, at);

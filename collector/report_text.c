@@ -7,10 +7,13 @@
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/json.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct writer {
@@ -62,32 +65,32 @@ static void heading(const struct writer *to, const char *level, const char *text
 
 /* ---- the main table of a setting */
 
+/* A figure and its ratio to the best in the two columns from `column`. */
 static void set_figure(struct table *table, size_t column, const struct writer *to,
-	const json_t *cell, const char *key, bool pooled)
-{
-	struct view_figure figure = view_figure(cell, key);
-	table_set(table, column, view_shown(&figure, pooled),
-		!pooled && view_is_best(to->summary, cell, key) ? MARK_GOOD : MARK_NONE);
-}
-
-static void set_times_best(struct table *table, size_t column, const struct writer *to,
 	const json_t *cell, const char *key)
 {
-	table_set(table, column, view_shown_ratio(view_ratio(to->summary, cell, key, "best")),
-		MARK_NONE);
+	struct view_figure figure = view_figure(cell, key);
+	enum table_mark mark = view_is_best(to->summary, cell, key) ? MARK_GOOD : MARK_NONE;
+	table_set(table, column, view_shown(&figure, false), mark);
+	table_set(table, column + 1, view_times_best(to->summary, cell, key), mark);
+}
+
+/* Long names would push the numbers off a terminal. */
+static char *short_name(const struct writer *to, const char *name)
+{
+	enum { BYTES_MAX = 24 };
+	json_auto_t *cut = json_text(name, to->form == TABLE_MARKDOWN ? SIZE_MAX : BYTES_MAX);
+	const char *shown = json_string_value(cut);
+	return xasprintf("%s%s", shown, strlen(shown) < strlen(name) ? "…" : "");
 }
 
 static void main_table(const struct writer *to, size_t setting)
 {
 	const char *headline = view_headline(to->summary, setting);
-	bool overhead = !strcmp(headline, "overhead_ms");
-	bool cold = view_flag(
-		json_array_get(json_object_get(to->summary, "settings"), setting), "cold");
-	const char *memory = cold ? "memory_peak_cold_bytes" : "memory_peak_bytes";
-	const char *const titles[] = {"contender", "sessions", "startup ms", "×",
-		overhead ? "overhead p50 ms" : "turn gap p50 ms", "×",
-		overhead ? "overhead p99 ms" : "turn gap p99 ms", "memory peak MiB", "×",
-		"CPU/turn ms", "×", "ok"};
+	const char *memory = view_memory_key(to->summary, setting);
+	const char *const titles[] = {"contender", "sessions", "startup", "×",
+		!strcmp(headline, "overhead_ms") ? "overhead" : "turn gap", "×", "p99", "memory",
+		"×", "CPU/turn", "×", "ok"};
 	static const bool right[] = {
 		false, true, true, true, true, true, true, true, true, true, true, true};
 	auto_free char *p50 = xasprintf("%s.p50", headline);
@@ -102,19 +105,16 @@ static void main_table(const struct writer *to, size_t setting)
 			continue;
 		int64_t attempted = view_integer(cell, "attempted");
 		int64_t completed = view_integer(cell, "completed");
+		struct view_figure tail = view_figure(cell, p99);
 		table_row(&table);
-		table_set(&table, 0, xstrdup(view_text(cell, "contender")), MARK_NONE);
+		table_set(&table, 0, short_name(to, view_text(cell, "contender")), MARK_NONE);
 		table_set(&table, 1, xasprintf("%" PRId64, view_integer(cell, "sessions")),
 			MARK_NONE);
-		set_figure(&table, 2, to, cell, "startup_ms", false);
-		set_times_best(&table, 3, to, cell, "startup_ms");
-		set_figure(&table, 4, to, cell, p50, false);
-		set_times_best(&table, 5, to, cell, p50);
-		set_figure(&table, 6, to, cell, p99, true);
-		set_figure(&table, 7, to, cell, memory, false);
-		set_times_best(&table, 8, to, cell, memory);
-		set_figure(&table, 9, to, cell, "cpu_usec_per_turn", false);
-		set_times_best(&table, 10, to, cell, "cpu_usec_per_turn");
+		set_figure(&table, 2, to, cell, "startup_ms");
+		set_figure(&table, 4, to, cell, p50);
+		table_set(&table, 6, view_shown(&tail, true), MARK_NONE);
+		set_figure(&table, 7, to, cell, memory);
+		set_figure(&table, 9, to, cell, "cpu_usec_per_turn");
 		table_set(&table, 11, xasprintf("%" PRId64 "/%" PRId64, completed, attempted),
 			completed < attempted || !attempted ? MARK_BAD : MARK_NONE);
 	}
@@ -146,15 +146,8 @@ static void interval_table(const struct writer *to, size_t setting)
 			struct view_figure figure = view_figure(cell, keys[k]);
 			if (view_integer(cell, "setting") != (int64_t)setting || !figure.known)
 				continue;
-			const json_t *ratio = view_ratio(to->summary, cell, keys[k], "best");
-			struct view_figure range = {
-				.known = json_is_number(json_object_get(ratio, "lo")),
-				.lo = json_number_value(json_object_get(ratio, "lo")),
-				.hi = json_number_value(json_object_get(ratio, "hi")),
-				.confidence =
-					json_number_value(json_object_get(ratio, "confidence")),
-				.n = view_integer(ratio, "n"),
-				.unit = "ratio"};
+			struct view_figure times =
+				view_ratio_interval(view_ratio(to->summary, cell, keys[k], "best"));
 			table_row(&table);
 			table_set(&table, 0, xstrdup(keys[k]), MARK_NONE);
 			table_set(&table, 1, xasprintf("%" PRId64, view_integer(cell, "sessions")),
@@ -164,8 +157,9 @@ static void interval_table(const struct writer *to, size_t setting)
 			table_set(&table, 4, view_shown_interval(&figure), MARK_NONE);
 			table_set(&table, 5, xstrdup(shown_unit(figure.unit)->shown), MARK_NONE);
 			table_set(&table, 6, xasprintf("%" PRId64, figure.n), MARK_NONE);
-			table_set(&table, 7, view_shown_ratio(ratio), MARK_NONE);
-			table_set(&table, 8, view_shown_interval(&range), MARK_NONE);
+			table_set(
+				&table, 7, view_times_best(to->summary, cell, keys[k]), MARK_NONE);
+			table_set(&table, 8, view_shown_interval(&times), MARK_NONE);
 		}
 	}
 	if (table.rows) {
@@ -179,28 +173,61 @@ static void interval_table(const struct writer *to, size_t setting)
 
 /* ---- what did not go well, hypotheses, exclusions, notes */
 
+/* Failures of a cell from `begin` on with its outcome: how many, and their runs in words. */
+static size_t same_outcome(const json_t *failures, size_t begin, char **runs)
+{
+	enum { RUNS_SHOWN = 6 };
+	const char *outcome = view_text(json_array_get(failures, begin), "outcome");
+	size_t count = 0, i;
+	const json_t *failure;
+	struct buf words;
+	buf_init(&words, 1 << 16);
+	json_array_foreach(failures, i, failure)
+	{
+		if (strcmp(view_text(failure, "outcome"), outcome))
+			continue;
+		if (i < begin) {
+			count = 0;
+			break; /* told already */
+		}
+		if (count++ < RUNS_SHOWN)
+			buf_addf(&words, "%s%" PRId64, words.length ? ", " : "",
+				view_integer(failure, "run"));
+	}
+	if (count > RUNS_SHOWN)
+		buf_add_text(&words, ", …");
+	*runs = words.data ? words.data : xstrdup("");
+	return count;
+}
+
 static void failures(const struct writer *to)
 {
-	static const char *const titles[] = {
-		"run", "contender", "sessions", "scenario", "outcome", "what happened"};
-	static const bool right[] = {true, false, true, false, false, false};
+	static const char *const titles[] = {"contender", "sessions", "scenario", "outcome",
+		"times", "runs", "the first of them"};
+	static const bool right[] = {false, true, false, false, true, false, false};
 	struct table table;
 	table_init(&table, titles, right, sizeof titles / sizeof *titles);
 	size_t i, k;
 	const json_t *cell, *failure;
 	json_array_foreach(json_object_get(to->summary, "cells"), i, cell)
 	{
-		json_array_foreach(json_object_get(cell, "failures"), k, failure)
+		const json_t *list = json_object_get(cell, "failures");
+		json_array_foreach(list, k, failure)
 		{
+			auto_free char *runs = NULL;
+			size_t count = same_outcome(list, k, &runs);
+			if (!count)
+				continue;
 			table_row(&table);
-			table_set(&table, 0, xasprintf("%" PRId64, view_integer(failure, "run")),
+			table_set(
+				&table, 0, short_name(to, view_text(cell, "contender")), MARK_NONE);
+			table_set(&table, 1, xasprintf("%" PRId64, view_integer(cell, "sessions")),
 				MARK_NONE);
-			table_set(&table, 1, xstrdup(view_text(cell, "contender")), MARK_NONE);
-			table_set(&table, 2, xasprintf("%" PRId64, view_integer(cell, "sessions")),
-				MARK_NONE);
-			table_set(&table, 3, xstrdup(view_text(cell, "scenario")), MARK_NONE);
-			table_set(&table, 4, xstrdup(view_text(failure, "outcome")), MARK_BAD);
-			table_set(&table, 5, xstrdup(view_text(failure, "detail")), MARK_NONE);
+			table_set(&table, 2, xstrdup(view_text(cell, "scenario")), MARK_NONE);
+			table_set(&table, 3, xstrdup(view_text(failure, "outcome")), MARK_BAD);
+			table_set(&table, 4, xasprintf("%zu", count), MARK_NONE);
+			table_set(&table, 5, steal_ptr(runs), MARK_NONE);
+			table_set(&table, 6, xstrdup(view_text(failure, "detail")), MARK_NONE);
 		}
 	}
 	if (table.rows) {
@@ -224,19 +251,9 @@ static void hypotheses(const struct writer *to)
 	const json_t *item;
 	json_array_foreach(list, i, item)
 	{
-		struct view_figure value = {.known = json_is_number(json_object_get(item, "value")),
-			.median = json_number_value(json_object_get(item, "value")),
-			.lo = json_number_value(json_object_get(item, "lo")),
-			.hi = json_number_value(json_object_get(item, "hi")),
-			.confidence = json_number_value(json_object_get(item, "confidence")),
-			.n = view_integer(item, "n"),
-			.unit = view_text(item, "unit")};
-		bool interval = json_is_number(json_object_get(item, "lo"));
+		struct view_figure value = view_hypothesis(item);
 		const char *verdict = view_text(item, "verdict");
-		char threshold[SHOWN_MAX];
-		const struct shown_unit *unit = shown_unit(value.unit);
-		show_number(json_number_value(json_object_get(item, "threshold")) / unit->size,
-			threshold);
+		char *interval = view_shown_interval(&value);
 		table_row(&table);
 		table_set(&table, 0, xstrdup(verdict),
 			!strcmp(verdict, "supported")  ? MARK_GOOD
@@ -244,13 +261,9 @@ static void hypotheses(const struct writer *to)
 						       : MARK_NONE);
 		table_set(&table, 1, xstrdup(view_text(item, "statement")), MARK_NONE);
 		table_set(&table, 2, view_shown(&value, false), MARK_NONE);
-		table_set(&table, 3,
-			interval ? view_shown_interval(&value) : xstrdup(view_text(item, "reason")),
+		table_set(&table, 3, interval ? interval : xstrdup(view_text(item, "reason")),
 			MARK_NONE);
-		table_set(&table, 4,
-			xasprintf("%s %s%s%s", view_text(item, "relation"), threshold,
-				*unit->shown ? " " : "", unit->shown),
-			MARK_NONE);
+		table_set(&table, 4, view_claim(item), MARK_NONE);
 	}
 	table_render(&table, to->form, to->out);
 	table_release(&table);
@@ -319,9 +332,10 @@ void report_markdown(const json_t *summary, struct buf *out)
 	addf(&to, "%" PRId64 " runs, %" PRId64 " of them warm-ups; plan %.12s. ",
 		view_integer(summary, "runs"), view_integer(summary, "warm_ups"),
 		view_text(summary, "plan_sha256"));
-	add(&to, "Figures are medians over runs, × is the ratio to the best of the same number of "
-		 "sessions, p99 is of all turns together, ok is completed/attempted. A cell with "
-		 "more than 10% failed runs has no figures.\n");
+	add(&to, "Figures are medians over runs: times in ms, memory peak in MiB; p99 is of all "
+		 "turns "
+		 "together. × is the ratio to the best of the same number of sessions, ok is "
+		 "completed/attempted. A cell with more than 10% failed runs has no figures.\n");
 	settings(&to);
 	hypotheses(&to);
 	failures(&to);
@@ -333,7 +347,8 @@ void report_terminal(const json_t *summary, bool colour, struct buf *out)
 {
 	struct writer to = {summary, out, colour ? TABLE_COLOUR : TABLE_PLAIN};
 	settings(&to);
-	add(&to, "\n× is the ratio to the best of the same number of sessions; ok is "
+	add(&to, "\nMedians over runs: times in ms, memory peak in MiB; p99 of all turns together. "
+		 "× is the ratio\nto the best of the same number of sessions, ok is "
 		 "completed/attempted.\n");
 	hypotheses(&to);
 	failures(&to);

@@ -167,7 +167,7 @@ static json_t *cell_json(const struct cell *cell)
 	return out;
 }
 
-static json_t *cells_json(const struct cells *cells)
+static json_t *all_cells_json(const struct cells *cells)
 {
 	json_t *out = json_array();
 	for (size_t i = 0; i < cells->count; i++)
@@ -190,9 +190,20 @@ static json_t *settings_json(const struct cells *cells)
 
 /* ---- ratios */
 
-static void add_ratio(json_t *ratios, const struct cells *cells, size_t left, size_t right,
-	size_t key, const char *kind)
+struct comparison {
+	const struct cells *cells;
+	json_t *cells_json; /* of the same cells, in the same order */
+	json_t *ratios;
+};
+
+/*
+ * Add left ÷ right to the ratios; the figure of the left cell points there: {"best": 12}. `kind`
+ * says what the right one is.
+ */
+static void add_ratio(
+	struct comparison *to, size_t left, size_t right, size_t key, const char *kind)
 {
+	const struct cells *cells = to->cells;
 	const struct cell *cell = &cells->list[left], *against = &cells->list[right];
 	struct ratio ratio;
 	const char *why;
@@ -213,7 +224,16 @@ static void add_ratio(json_t *ratios, const struct cells *cells, size_t left, si
 	json_object_set_new(out, "n", json_integer(known ? (json_int_t)ratio.pairs : 0));
 	if (!known)
 		json_object_set_new(out, "missing", json_string(why));
-	json_array_append_new(ratios, out);
+	json_t *figure =
+		json_object_get(json_object_get(json_array_get(to->cells_json, left), "figures"),
+			figure_key(key)->name);
+	json_t *of_figure = json_object_get(figure, "ratios");
+	if (!of_figure) {
+		of_figure = json_object();
+		json_object_set_new(figure, "ratios", of_figure);
+	}
+	json_object_set_new(of_figure, kind, json_integer((json_int_t)json_array_size(to->ratios)));
+	json_array_append_new(to->ratios, out);
 }
 
 static bool is_yardstick(const struct cell *cell)
@@ -225,9 +245,9 @@ static bool is_yardstick(const struct cell *cell)
  * Of the cells begin … end, alike but for the contender: each against the best by its median, and
  * against the yardstick where it ran. The yardstick is no contender, so it is never the best.
  */
-static void compare_group(
-	json_t *ratios, const struct cells *cells, size_t begin, size_t end, size_t key)
+static void compare_group(struct comparison *to, size_t begin, size_t end, size_t key)
 {
+	const struct cells *cells = to->cells;
 	size_t best = end, yardstick = end;
 	for (size_t i = begin; i < end; i++) {
 		const struct cell *cell = &cells->list[i];
@@ -243,15 +263,15 @@ static void compare_group(
 		if (!cells->list[i].figures[key].known)
 			continue;
 		if (best != end && i != best && !is_yardstick(&cells->list[i]))
-			add_ratio(ratios, cells, i, best, key, "best");
+			add_ratio(to, i, best, key, "best");
 		if (yardstick != end && i != yardstick)
-			add_ratio(ratios, cells, i, yardstick, key, "yardstick");
+			add_ratio(to, i, yardstick, key, "yardstick");
 	}
 }
 
-static json_t *ratios_json(const struct cells *cells)
+static json_t *compare(const struct cells *cells, json_t *cells_json)
 {
-	json_t *ratios = json_array();
+	struct comparison to = {cells, cells_json, json_array()};
 	for (size_t begin = 0, end; begin < cells->count; begin = end) {
 		const struct cell *first = &cells->list[begin];
 		end = begin + 1;
@@ -260,10 +280,10 @@ static json_t *ratios_json(const struct cells *cells)
 			end++;
 		for (size_t key = 0; key < figure_keys_count; key++) {
 			if (figure_key_compared(figure_key(key)))
-				compare_group(ratios, cells, begin, end, key);
+				compare_group(&to, begin, end, key);
 		}
 	}
-	return ratios;
+	return to.ratios;
 }
 
 /* ---- the rest */
@@ -334,6 +354,13 @@ static json_t *definitions_json(void)
 	return out;
 }
 
+/* The label of the first run. */
+static json_t *first_start(const struct results *results)
+{
+	json_t *label = json_object_get(results->runs[0].json, "started_at");
+	return json_is_string(label) ? json_incref(label) : json_null();
+}
+
 static size_t warm_ups(const struct results *results)
 {
 	size_t count = 0;
@@ -392,12 +419,14 @@ static json_t *make(int dir_fd, struct error *err)
 	json_object_set_new(summary, "schema", json_integer(SUMMARY_SCHEMA));
 	json_object_set_new(summary, "plan_sha256", json_string(results.plan_sha256));
 	json_object_set_new(summary, "plan", plan_json(results.plan));
+	json_object_set_new(summary, "started_at", first_start(&results));
 	json_object_set_new(summary, "runs", json_integer((json_int_t)results.run_count));
 	json_object_set_new(summary, "warm_ups", json_integer((json_int_t)warm_ups(&results)));
 	json_object_set_new(summary, "notes", json_incref(results.notes));
 	json_object_set_new(summary, "settings", settings_json(&cells));
-	json_object_set_new(summary, "cells", cells_json(&cells));
-	json_object_set_new(summary, "ratios", ratios_json(&cells));
+	json_t *cells_json = all_cells_json(&cells);
+	json_object_set_new(summary, "cells", cells_json);
+	json_object_set_new(summary, "ratios", compare(&cells, cells_json));
 	json_object_set_new(summary, "hypotheses", hypotheses);
 	json_object_set_new(summary, "excluded", excluded_json(&results));
 	json_object_set_new(summary, "environment",

@@ -50,19 +50,11 @@ struct view_figure view_figure(const json_t *cell, const char *key)
 const json_t *view_ratio(
 	const json_t *summary, const json_t *cell, const char *key, const char *kind)
 {
-	int64_t setting = view_integer(cell, "setting"), sessions = view_integer(cell, "sessions");
-	size_t i;
-	const json_t *ratio;
-	json_array_foreach(json_object_get(summary, "ratios"), i, ratio)
-	{
-		if (view_integer(ratio, "setting") == setting &&
-			view_integer(ratio, "sessions") == sessions &&
-			!strcmp(view_text(ratio, "figure"), key) &&
-			!strcmp(view_text(ratio, "kind"), kind) &&
-			!strcmp(view_text(ratio, "contender"), view_text(cell, "contender")))
-			return ratio;
-	}
-	return NULL;
+	const json_t *figure = json_object_get(json_object_get(cell, "figures"), key);
+	const json_t *place = json_object_get(json_object_get(figure, "ratios"), kind);
+	return json_is_integer(place) ? json_array_get(json_object_get(summary, "ratios"),
+						(size_t)json_integer_value(place))
+				      : NULL;
 }
 
 bool view_is_best(const json_t *summary, const json_t *cell, const char *key)
@@ -101,10 +93,56 @@ char *view_shown_ratio(const json_t *ratio)
 	return xasprintf("×%s", number);
 }
 
+char *view_times_best(const json_t *summary, const json_t *cell, const char *key)
+{
+	if (view_is_best(summary, cell, key))
+		return xstrdup("best");
+	return view_shown_ratio(view_ratio(summary, cell, key, "best"));
+}
+
+struct view_figure view_ratio_interval(const json_t *ratio)
+{
+	struct view_figure out = {.unit = "ratio", .missing = "", .n = view_integer(ratio, "n")};
+	out.known = read_number(ratio, "ratio", &out.median);
+	read_number(ratio, "lo", &out.lo);
+	read_number(ratio, "hi", &out.hi);
+	read_number(ratio, "confidence", &out.confidence);
+	return out;
+}
+
+struct view_figure view_hypothesis(const json_t *hypothesis)
+{
+	struct view_figure out = {.unit = view_text(hypothesis, "unit"),
+		.missing = "",
+		.n = view_integer(hypothesis, "n")};
+	out.known = read_number(hypothesis, "value", &out.median) &&
+		    read_number(hypothesis, "lo", &out.lo) &&
+		    read_number(hypothesis, "hi", &out.hi);
+	read_number(hypothesis, "confidence", &out.confidence);
+	return out;
+}
+
+char *view_claim(const json_t *hypothesis)
+{
+	const struct shown_unit *unit = shown_unit(view_text(hypothesis, "unit"));
+	double threshold = 0;
+	read_number(hypothesis, "threshold", &threshold);
+	char number[SHOWN_MAX];
+	show_number(threshold / unit->size, number);
+	return xasprintf("%s %s%s%s", view_text(hypothesis, "relation"), number,
+		*unit->shown ? " " : "", unit->shown);
+}
+
 const char *view_headline(const json_t *summary, size_t setting)
 {
 	const json_t *object = json_array_get(json_object_get(summary, "settings"), setting);
 	return view_flag(object, "suite_tool") ? "overhead_ms" : "turn_gap_ms";
+}
+
+const char *view_memory_key(const json_t *summary, size_t setting)
+{
+	const json_t *object = json_array_get(json_object_get(summary, "settings"), setting);
+	return view_flag(object, "cold") ? "memory_peak_cold_bytes" : "memory_peak_bytes";
 }
 
 char *view_setting(const json_t *setting)

@@ -40,9 +40,19 @@ char *view_shown(const struct view_figure *figure, bool pooled);
 char *view_shown_interval(const struct view_figure *figure);
 /* "×1.23"; malloc'ed, NULL where `ratio` is NULL or has none. */
 char *view_shown_ratio(const json_t *ratio);
+/* The same of a cell against the best, which itself reads "best". */
+char *view_times_best(const json_t *summary, const json_t *cell, const char *key);
+/* A ratio, and a hypothesis's finding, as a figure for view_shown and view_shown_interval. The
+ * latter is known only with its interval. */
+struct view_figure view_ratio_interval(const json_t *ratio);
+struct view_figure view_hypothesis(const json_t *hypothesis);
+/* "< 1.00 ms"; malloc'ed. */
+char *view_claim(const json_t *hypothesis);
 
 /* Per-turn overhead of a setting: "overhead_ms", or "turn_gap_ms" where tools tell no demand. */
 const char *view_headline(const json_t *summary, size_t setting);
+/* Its memory peak: "memory_peak_bytes", of cold cells "memory_peak_cold_bytes". */
+const char *view_memory_key(const json_t *summary, size_t setting);
 
 /* "quick · 512 MiB · split · shipped · local · v1": what a setting is, in a line. malloc'ed, not
  * escaped. */

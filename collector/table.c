@@ -99,7 +99,11 @@ static void add_row(const struct table *table, enum table_form form, const size_
 		add_cell(out, texts[c], widths[c], table->right[c], before, after);
 		first = false;
 	}
-	add(out, form == TABLE_MARKDOWN ? " |\n" : "\n");
+	if (form == TABLE_MARKDOWN)
+		add(out, " |");
+	while (out->length && out->data[out->length - 1] == ' ')
+		out->length--;
+	add(out, "\n");
 }
 
 static void add_rule(const struct table *table, const size_t *widths, struct buf *out)

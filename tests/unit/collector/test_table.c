@@ -74,10 +74,10 @@ static void rendering(void **state)
 		{TABLE_COLOUR, "\033[1mname\033[0m       \033[1m× n\033[0m\n"
 			       "a|b?[2J  \033[31m≥ 512\033[0m\n"
 			       "café         –\n"},
-		{TABLE_MARKDOWN, "| name      |   × n |\n"
-				 "|:----------|------:|\n"
-				 "| a\\|b?\\[2J | ≥ 512 |\n"
-				 "| café      |     – |\n"},
+		{TABLE_MARKDOWN, "| name     |   × n |\n"
+				 "|:---------|------:|\n"
+				 "| a\\|b?[2J | ≥ 512 |\n"
+				 "| café     |     – |\n"},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct table table;
