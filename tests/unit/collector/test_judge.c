@@ -289,6 +289,10 @@ static void the_mocks_lateness(void **state)
 	struct case_ busy = begin();
 	set_p99(&busy, "loop_us", json_integer(2001));
 	expect_reason(&busy, "loop: the mock's loop was busy, p99 2001 us, bound 2000 us");
+	struct case_ fraction = begin(); /* the mock gives fractions of a microsecond */
+	set_p99(&fraction, "late_self_us", json_real(1812.3));
+	expect_reason(&fraction,
+		"late_self: the mock was late by its own doing, p99 1812 us, bound 1000 us");
 	struct case_ no_event = begin();
 	set_p99(&no_event, "late_self_us", json_null());
 	expect_reason(&no_event, NULL);
