@@ -600,8 +600,9 @@ const headOfBodies =
 	`"messages":[${JSON.stringify({ role: 'system', content: systemPrompt })}`;
 
 async function runSession(session) {
-	// The history is kept as the JSON text that is sent: each message is serialised once.
-	let history = `${headOfBodies},${JSON.stringify({ role: 'user', content: task.replaceAll('{session}', session) })}`;
+	// The history is kept as the body of the next request, and nowhere else: each message is serialised
+	// once, and while an answer streams there is one copy of the text.
+	let body = `${headOfBodies},${JSON.stringify({ role: 'user', content: task.replaceAll('{session}', session) })}]}`;
 	const connection = { kept: false };
 	for (let turn = 1; ; turn++) {
 		let answer;
@@ -610,7 +611,7 @@ async function runSession(session) {
 		for (let retries = 0; ; attempt++) {
 			startNs = report ? process.hrtime.bigint() : 0n;
 			try {
-				answer = await attemptTurn(session, history + ']}', connection);
+				answer = await attemptTurn(session, body, connection);
 				break;
 			} catch (error) {
 				if (error.stale) continue;
@@ -626,10 +627,11 @@ async function runSession(session) {
 		const { calls } = answer.finish(turn);
 		if (calls.length > 0) {
 			const contents = await Promise.all(calls.map(runCall));
-			history += ',' + answer.message();
+			let messages = ',' + answer.message();
 			calls.forEach((call, k) => {
-				history += ',' + JSON.stringify({ role: 'tool', tool_call_id: call.id, content: contents[k] });
+				messages += ',' + JSON.stringify({ role: 'tool', tool_call_id: call.id, content: contents[k] });
 			});
+			body = body.slice(0, -2) + messages + ']}';
 		}
 		if (report) {
 			const turn_ns = Number(process.hrtime.bigint() - startNs);

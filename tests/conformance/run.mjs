@@ -160,6 +160,9 @@ const short = (value) => {
 	return text === undefined ? 'nothing' : text.length > 200 ? `${text.slice(0, 200)}… (${text.length} characters)` : text;
 };
 
+// Without colours, and not longer than a screen.
+const readable = (note) => note.replace(/\u001b\[[0-9;]*m/g, '').slice(0, 1000);
+
 function firstDifference(a, b) {
 	let at = 0;
 	while (at < a.length && a[at] === b[at]) at++;
@@ -317,8 +320,8 @@ async function worker(slow) {
 			failures = [`the case itself failed: ${error.stack}`];
 		}
 		const reason = runtimeCases[agent.name]?.[test.name];
-		const note = failures.join('; ');
-		if (reason && failures.length > 0) print(agent, test, 'runtime', `${reason} (${note})`);
+		const note = readable(failures.join('; '));
+		if (reason && failures.length > 0) print(agent, test, 'runtime', `${reason} (${note.slice(0, 200)})`);
 		else if (reason) print(agent, test, 'fail', 'passes although runtime.mjs lists it: remove it there');
 		else print(agent, test, failures.length > 0 ? 'fail' : 'pass', note);
 	}
