@@ -330,6 +330,27 @@ static void judge_timing(const struct view *view, json_t *reasons)
 						       : JUDGE_OTHER_LOAD_PERCENT);
 }
 
+/* What memory.peak is counted in, pages: 64 for each CPU. */
+static int64_t peak_resolution_pages(const struct run_identity *identity)
+{
+	return 64 * identity->machine_cpus;
+}
+
+/*
+ * Pages read again were charged anew: what is below the peak's resolution shows in no figure. At
+ * its limit a contender pushes out its own files: then the refaults are its doing.
+ */
+static void judge_refaults(const struct view *view, bool at_limit, json_t *reasons)
+{
+	int64_t pages = view->facts->refault_events;
+	int64_t bound = peak_resolution_pages(view->identity);
+	if (pages == FACT_MISSING || pages <= bound || view->identity->cold || at_limit)
+		return;
+	add_reason(reasons, xasprintf("refaults: %" PRId64 " pages had to be read again, bound "
+				      "%" PRId64,
+				    pages, bound));
+}
+
 static json_t *judge_validity(const struct view *view, bool at_limit)
 {
 	const struct run_facts *facts = view->facts;
@@ -343,11 +364,7 @@ static json_t *judge_validity(const struct view *view, bool at_limit)
 	if (facts->swap_peak_bytes != FACT_MISSING && facts->swap_peak_bytes > 0)
 		add_reason(reasons, xasprintf("swap: %" PRId64 " bytes were swapped out",
 					    facts->swap_peak_bytes));
-	/* At its limit a contender pushes out its own files: then the refaults are its doing. */
-	if (facts->refault_events != FACT_MISSING && facts->refault_events > 0 &&
-		!view->identity->cold && !at_limit)
-		add_reason(reasons, xasprintf("refaults: %" PRId64 " pages had to be read again",
-					    facts->refault_events));
+	judge_refaults(view, at_limit, reasons);
 	if (!view->identity->emulated)
 		judge_timing(view, reasons);
 	/* A stamp that the mock lost makes an overhead missing, where it is largest most likely. */
@@ -367,7 +384,7 @@ static bool peak_at_limit(const struct run_identity *identity, const struct run_
 {
 	if (facts->memory_limit_bytes == FACT_MISSING || facts->memory_peak_bytes == FACT_MISSING)
 		return false;
-	int64_t resolution = 64 * (int64_t)sysconf(_SC_PAGESIZE) * identity->machine_cpus;
+	int64_t resolution = peak_resolution_pages(identity) * (int64_t)sysconf(_SC_PAGESIZE);
 	return facts->memory_peak_bytes >= facts->memory_limit_bytes - resolution;
 }
 

@@ -235,6 +235,18 @@ static json_t *turbo(void)
 	return *line ? json_boolean(*line == '1') : json_null();
 }
 
+/* Does the kernel throw out pages that nobody used for a while, although there is room? Then files
+ * of a contender may have to be read again. */
+static bool reclaims_ahead(void)
+{
+	char line[64];
+	read_line("/sys/module/damon_reclaim/parameters/enabled", line, sizeof line);
+	if (*line == 'Y')
+		return true;
+	read_line("/sys/kernel/mm/damon/admin/kdamonds/0/state", line, sizeof line);
+	return !strcmp(line, "on");
+}
+
 static void set(json_t *object, const char *name, json_t *value)
 {
 	if (json_object_set_new(object, name, value))
@@ -264,6 +276,7 @@ json_t *machine_describe(void)
 		line_or_null("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
 	set(machine, "transparent_hugepages",
 		line_or_null("/sys/kernel/mm/transparent_hugepage/enabled"));
+	set(machine, "proactive_reclaim", json_boolean(reclaims_ahead()));
 	set(machine, "virtual", flags ? json_boolean(strstr(flags, " hypervisor")) : json_null());
 	set(machine, "emulated", json_boolean(is_emulated(model)));
 	return machine;

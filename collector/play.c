@@ -52,7 +52,8 @@ struct play {
 	json_t *environment;
 	struct task *tasks;
 	size_t task_count;
-	bool *warm; /* by contender */
+	bool *warm;      /* by contender: its files are in the cache */
+	bool *forgetful; /* by contender: but they do not stay there */
 	int64_t last_run, recorded;
 	int faults;
 };
@@ -338,8 +339,13 @@ static int play_task(struct play *play, struct task *task, struct error *err)
 	if (play_run(play, task, scenario->scenario, scenario->scenario->name, task->cell.sessions,
 		    false, &record, err))
 		return -1;
+	const char *reason =
+		json_string_value(json_array_get(json_object_get(record, "invalid_reasons"), 0));
+	/* On this machine files do not stay in the cache until a contender's next turn comes. */
+	if (reason && !strncmp(reason, "refaults", 8))
+		play->forgetful[task->cell.contender] = true;
 	/* Out of memory, the kernel has thrown the contender's files out of its cache. */
-	if (record_is(record, "oom"))
+	if (play->forgetful[task->cell.contender] || record_is(record, "oom"))
 		play->warm[task->cell.contender] = false;
 	if (!stopped(play))
 		note_result(task, json_is_true(json_object_get(record, "valid")),
@@ -561,6 +567,7 @@ int play(struct loop *loop, const struct play_options *options, bool *bad_input,
 	if (plan) {
 		make_tasks(&play);
 		play.warm = xcalloc(plan->contender_count, sizeof *play.warm);
+		play.forgetful = xcalloc(plan->contender_count, sizeof *play.forgetful);
 		if (options->resume && take_records(&play, err))
 			*bad_input = true;
 		else if (options->dry_run)
@@ -572,6 +579,7 @@ int play(struct loop *loop, const struct play_options *options, bool *bad_input,
 	json_decref(play.environment);
 	free(play.tasks);
 	free(play.warm);
+	free(play.forgetful);
 	plan_free(plan);
 	return result;
 }
