@@ -21,6 +21,14 @@ static bool is_dot(const char *name)
 	return !strcmp(name, ".") || !strcmp(name, "..");
 }
 
+/* A contender may have taken its own rights away; without them a folder can neither be emptied nor
+ * moved. Whether it helped shows in what comes next. */
+static void open_up(int dir_fd, const char *name)
+{
+	if (fchmodat(dir_fd, name, 0700, 0))
+		return;
+}
+
 static DIR *open_folder(int dir_fd, const char *name)
 {
 	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -33,8 +41,7 @@ static DIR *open_folder(int dir_fd, const char *name)
 /* Remove the files of top/name, move its folders up to top under new names, remove it. */
 static int flatten(int top_fd, const char *name, uint64_t *serial)
 {
-	/* A contender may have taken its own rights away; without them nothing can be unlinked. */
-	fchmodat(top_fd, name, 0700, 0);
+	open_up(top_fd, name);
 	DIR *dir = open_folder(top_fd, name);
 	if (!dir)
 		return -1;
@@ -42,7 +49,7 @@ static int flatten(int top_fd, const char *name, uint64_t *serial)
 	while ((entry = readdir(dir))) {
 		if (is_dot(entry->d_name) || !unlinkat(dirfd(dir), entry->d_name, 0))
 			continue;
-		fchmodat(dirfd(dir), entry->d_name, 0700, 0);
+		open_up(dirfd(dir), entry->d_name);
 		char moved[32];
 		do
 			snprintf(moved, sizeof moved, ".clean-%llu",
