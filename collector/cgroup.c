@@ -386,6 +386,16 @@ int cgroup_open_parent(struct cgroup *parent, const struct cgroup *group, struct
 	return 0;
 }
 
+bool cgroup_is_within(const struct cgroup *inner, const struct cgroup *outer)
+{
+	int hierarchy = inner->fs->of[CGROUP_MEMORY];
+	const char *path = inner->paths[hierarchy], *prefix = outer->paths[hierarchy];
+	size_t length = strlen(prefix);
+	if (!strcmp(prefix, "/"))
+		return true;
+	return !strncmp(path, prefix, length) && (!path[length] || path[length] == '/');
+}
+
 static char *join(const char *path, const char *name)
 {
 	return xasprintf("%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", name);

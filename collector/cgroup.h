@@ -88,6 +88,9 @@ int cgroup_open_path(
 /* The group above; the root's is the root. */
 int cgroup_open_parent(struct cgroup *parent, const struct cgroup *group, struct error *err);
 
+/* Is `inner` the same as `outer` or below it, in memory's hierarchy? */
+bool cgroup_is_within(const struct cgroup *inner, const struct cgroup *outer);
+
 /* Make (or open, if it is there) the group parent/name in every hierarchy. */
 int cgroup_make(
 	struct cgroup *group, const struct cgroup *parent, const char *name, struct error *err);

@@ -108,6 +108,20 @@ static void note_result(struct task *task, bool valid, bool ok)
 	task->ok = valid && ok;
 }
 
+/* Is one of the reasons "NAME: …"? */
+static bool has_reason(const json_t *reasons, const char *name)
+{
+	size_t i, length = strlen(name);
+	json_t *reason;
+	json_array_foreach((json_t *)reasons, i, reason)
+	{
+		const char *text = json_string_value(reason);
+		if (text && !strncmp(text, name, length) && text[length] == ':')
+			return true;
+	}
+	return false;
+}
+
 /* What a results folder has already. */
 static int take_records(struct play *play, struct error *err)
 {
@@ -125,9 +139,7 @@ static int take_records(struct play *play, struct error *err)
 		if (record->run > play->last_run)
 			play->last_run = record->run;
 		play->recorded++;
-		const char *reason = json_string_value(json_array_get(record->invalid_reasons, 0));
-		bool interrupted = reason && !strncmp(reason, "interrupted", 11);
-		if (task && !interrupted)
+		if (task && !has_reason(record->invalid_reasons, "interrupted"))
 			note_result(task, record->valid, record->outcome == OUTCOME_OK);
 	}
 	return 0;
@@ -339,10 +351,8 @@ static int play_task(struct play *play, struct task *task, struct error *err)
 	if (play_run(play, task, scenario->scenario, scenario->scenario->name, task->cell.sessions,
 		    false, &record, err))
 		return -1;
-	const char *reason =
-		json_string_value(json_array_get(json_object_get(record, "invalid_reasons"), 0));
 	/* On this machine files do not stay in the cache until a contender's next turn comes. */
-	if (reason && !strncmp(reason, "refaults", 8))
+	if (has_reason(json_object_get(record, "invalid_reasons"), "refaults"))
 		play->forgetful[task->cell.contender] = true;
 	/* Out of memory, the kernel has thrown the contender's files out of its cache. */
 	if (play->forgetful[task->cell.contender] || record_is(record, "oom"))

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Containers of a cold machine may take a while to start. */
 static const int64_t CONTAINER_WAIT_NS = 60 * NS_PER_S;
@@ -121,12 +122,19 @@ static int open_container(
 	struct site *site, const char *name, pid_t pid, struct cgroup *container, struct error *err)
 {
 	bool in_run_leaf;
+	struct cgroup own = CGROUP_EMPTY;
 	if (cgroup_open_pid(container, &site->fs, pid, &in_run_leaf, err))
 		return error_prefix(err, "contender '%s'", name);
-	if (!in_run_leaf)
+	/* Everything in the group is moved to a leaf of it: that must not be half the machine. */
+	bool shared = !cgroup_open_pid(&own, &site->fs, getpid(), NULL, err) &&
+		      cgroup_is_within(&own, container);
+	cgroup_close(&own);
+	if (!in_run_leaf && !shared)
 		return 0;
 	cgroup_close(container);
-	return error_set(err, 0, "contender '%s': its launcher runs inside of a run", name);
+	return error_set(err, 0, "contender '%s': its launcher %s", name,
+		in_run_leaf ? "runs inside of a run"
+			    : "is in no container: the collector is in the same cgroup");
 }
 
 static bool intersect(const cpu_set_t *a, const cpu_set_t *b)

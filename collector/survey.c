@@ -101,9 +101,32 @@ static const char *remedy_for(const struct site *site, const char *text)
 	return "mend the manifest, or put the file there";
 }
 
+/* Contenders often share an executable, and a digest of 100 MB takes half a second. */
+struct digests {
+	struct stat last;
+	char hex[DIGEST_HEX];
+};
+
+static int digest_once(
+	struct digests *digests, int fd, const struct stat *status, struct error *err)
+{
+	const struct stat *last = &digests->last;
+	if (*digests->hex && last->st_dev == status->st_dev && last->st_ino == status->st_ino &&
+		last->st_size == status->st_size &&
+		last->st_mtim.tv_sec == status->st_mtim.tv_sec &&
+		last->st_mtim.tv_nsec == status->st_mtim.tv_nsec)
+		return 0;
+	*digests->hex = '\0';
+	if (digest_fd(fd, digests->hex, err))
+		return -1;
+	digests->last = *status;
+	return 0;
+}
+
 /* The program, and arguments that name files of the installed tree or of the manifest's folder. */
 static int check_command(struct site *site, struct launcher *launcher,
-	const struct manifest *manifest, json_t *contender, struct error *err)
+	const struct manifest *manifest, struct digests *digests, json_t *contender,
+	struct error *err)
 {
 	for (size_t i = 0; manifest->command[i]; i++) {
 		const char *text = manifest->command[i];
@@ -116,7 +139,6 @@ static int check_command(struct site *site, struct launcher *launcher,
 		if (fd < 0)
 			return error_set(err, 0, "contender '%s': '%s' is absent: %s",
 				manifest->name, path, remedy_for(site, text));
-		char hex[DIGEST_HEX];
 		struct stat status;
 		if (i || fstat(fd, &status))
 			continue;
@@ -125,9 +147,9 @@ static int check_command(struct site *site, struct launcher *launcher,
 				err, 0, "contender '%s': '%s' is no program", manifest->name, path);
 		set(contender, "executable", json_string(text));
 		set(contender, "executable_bytes", json_integer(status.st_size));
-		if (digest_fd(fd, hex, err))
+		if (digest_once(digests, fd, &status, err))
 			return error_prefix(err, "contender '%s': '%s'", manifest->name, path);
-		set(contender, "executable_sha256", json_string(hex));
+		set(contender, "executable_sha256", json_string(digests->hex));
 	}
 	return 0;
 }
@@ -152,13 +174,14 @@ static json_t *describe_limits(const struct place *place)
 	return limits;
 }
 
-static json_t *describe_contender(struct site *site, size_t index, struct error *err)
+static json_t *describe_contender(
+	struct site *site, size_t index, struct digests *digests, struct error *err)
 {
 	struct place *place = &site->places[index];
 	const struct plan_contender *who = &site->plan->contenders[index];
 	json_auto_t *contender = json_object();
 	set(contender, "title", json_string(who->manifest->title));
-	if (check_command(site, place->launcher, who->manifest, contender, err))
+	if (check_command(site, place->launcher, who->manifest, digests, contender, err))
 		return NULL;
 	set(contender, "files", describe_shipped(place->launcher, who->manifest, contender));
 	set(contender, "limits", describe_limits(place));
@@ -213,10 +236,11 @@ json_t *survey_make(struct site *site, struct error *err)
 	set(environment, "cgroup", json_string(site->fs.v2 ? "v2" : "v1"));
 	set(environment, "mock", describe_mock(site));
 	set(environment, "instrument_cpus", describe_cpus(&site->instrument));
+	struct digests digests = {.hex = ""};
 	json_t *contenders = json_object();
 	set(environment, "contenders", contenders);
 	for (size_t i = 0; i < site->plan->contender_count; i++) {
-		json_t *contender = describe_contender(site, i, err);
+		json_t *contender = describe_contender(site, i, &digests, err);
 		if (!contender)
 			return NULL;
 		set(contender, "cpus", describe_cpus(&site->places[i].cpus));

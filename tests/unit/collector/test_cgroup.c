@@ -247,6 +247,29 @@ static void finds_the_group_of_a_process(void **state)
 	}
 }
 
+static void knows_what_is_within(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *inner, *outer;
+		bool within;
+	} rows[] = {{"/docker/abc", "/docker/abc", true}, {"/docker/abc", "/docker", true},
+		{"/docker", "/docker/abc", false}, {"/docker", "/", true}, {"/", "/docker", false},
+		{"/", "/", true}};
+	struct cgroup_fs fs;
+	struct error err;
+	assert_int_equal(cgroup_fs_open(&fs, FIXTURES "v2", &err), 0);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct cgroup inner, outer;
+		assert_int_equal(cgroup_open_path(&inner, &fs, rows[i].inner, &err), 0);
+		assert_int_equal(cgroup_open_path(&outer, &fs, rows[i].outer, &err), 0);
+		assert_int_equal(cgroup_is_within(&inner, &outer), rows[i].within);
+		cgroup_close(&inner);
+		cgroup_close(&outer);
+	}
+	cgroup_fs_close(&fs);
+}
+
 /* ---- writing, to a copy of a tree */
 
 static char scratch[64];
@@ -523,6 +546,7 @@ int main(void)
 		cmocka_unit_test(reads_v1),
 		cmocka_unit_test(reads_limits_with_those_above),
 		cmocka_unit_test(finds_the_group_of_a_process),
+		cmocka_unit_test(knows_what_is_within),
 		cmocka_unit_test_setup_teardown(writes_v2_limits, make_scratch, remove_scratch),
 		cmocka_unit_test_setup_teardown(writes_v1_limits, make_scratch, remove_scratch),
 		cmocka_unit_test_setup_teardown(
