@@ -153,11 +153,11 @@ add_contender() {
   CONTENDERS+=,/opt/contenders/$own_contender.json
 }
 
-# The services whose contenders take part: the mock, the collector and an agent each.
+# The services that take part: the collector first, the mock, and an agent for each contender.
 services() {
   local known name
   known=$("${compose[@]}" config --services)
-  printf '%s\n' mockllm collector
+  printf '%s\n' collector mockllm
   if [ -z "$CONTENDERS" ]; then
     grep '^agent-' <<<"$known"
     return
@@ -202,7 +202,21 @@ build_images
 [ -z "$("${compose[@]}" ps --quiet --status running)" ] ||
   die "a run is going on in containers of this project: wait for it, or end it with 'make down'"
 trap '"${compose[@]}" down --volumes --remove-orphans >/dev/null 2>&1 || true' EXIT
+mkdir -p "$build"
+touch "$build/up.begun"
 say "plan $PLAN, contenders on CPU $(setting TURNMETER_CPUS_CONTENDER), mock and collector on CPU $(setting TURNMETER_CPUS_INSTRUMENT)"
+
+# As 'docker compose up --exit-code-from collector', but the collector gets this terminal and its signals.
 status=0
-"${compose[@]}" up --no-build --no-log-prefix --exit-code-from collector "${wanted[@]}" || status=$?
+"${compose[@]}" --progress quiet up --detach --no-build "${wanted[@]:1}" || die "the containers could not be started: see above"
+terminal=(--no-TTY)
+[ ! -t 0 ] || [ ! -t 1 ] || terminal=()
+"${compose[@]}" --progress quiet run --rm --no-deps "${terminal[@]}" collector || status=$?
+if [ $status -eq 1 ]; then
+  "${compose[@]}" logs --no-log-prefix --tail 3 mockllm >&2 || true
+fi
+results=$(setting TURNMETER_RESULTS)
+results=${results:-results}
+newest=$(find "$results" -mindepth 1 -maxdepth 1 -type d -newer "$build/up.begun" | sort | tail -n 1)
+[ -z "$newest" ] || say "report: $newest/report.html"
 exit $status
