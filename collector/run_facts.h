@@ -27,21 +27,21 @@ struct memory_sample {
 
 struct run_facts {
 	/* the process */
-	int64_t spawn_ns;        /* just before exec in the child, CLOCK_MONOTONIC */
+	int64_t spawn_ns; /* just before exec in the child, CLOCK_MONOTONIC */
 	int64_t exit_ns;
-	int64_t done_ns;         /* {"event":"done"} was read; FACT_MISSING if it never came */
-	bool started;            /* exec happened */
-	int exec_errno;          /* why not, if not */
-	bool exited;             /* by itself: exit_status is valid (a signal of its own doing included) */
-	int exit_status;         /* as of waitpid(2) */
-	bool timed_out;          /* the plan's run_timeout_s passed, the run was killed */
-	bool interrupted;        /* the collector was asked to stop */
+	int64_t done_ns;  /* {"event":"done"} was read; FACT_MISSING if it never came */
+	bool started;     /* exec happened */
+	int exec_errno;   /* why not, if not */
+	bool exited;      /* by itself: exit_status is valid (a signal of its own doing included) */
+	int exit_status;  /* as of waitpid(2) */
+	bool timed_out;   /* the plan's run_timeout_s passed, the run was killed */
+	bool interrupted; /* the collector was asked to stop */
 	int64_t leftover_processes; /* still in the leaf when the main process had ended */
-	bool stdout_flooded;     /* more output than the contract allows */
+	bool stdout_flooded;        /* more output than the contract allows */
 	int64_t stdout_bytes, stdout_bad_lines; /* lines that are no JSON event of the contract */
-	char stderr_tail[1024];  /* last bytes of stderr, printable */
-	json_t *agent_turns;     /* array of the {"event":"turn"} objects, in order */
-	json_t *agent_errors;    /* array of the {"event":"error"} objects, the first 20 */
+	char stderr_tail[1024];                 /* last bytes of stderr, printable */
+	json_t *agent_turns;  /* array of the {"event":"turn"} objects, in order */
+	json_t *agent_errors; /* array of the {"event":"error"} objects, the first 20 */
 
 	/* memory and CPU of the leaf; all bytes and microseconds */
 	enum cgroup_backend backend;
