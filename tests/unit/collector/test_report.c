@@ -1,0 +1,302 @@
+#include "collector/report.h"
+
+#include "collector/summary.h"
+#include "common/buf.h"
+#include "tests/unit/collector/results_fixture.h"
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static json_t *mixed;
+
+static int read_mixed(void **state)
+{
+	(void)state;
+	struct error err;
+	int fd = kept_folder("mixed");
+	mixed = summary_make(fd, "mixed", &err);
+	close(fd);
+	return mixed ? 0 : -1;
+}
+
+static int drop_mixed(void **state)
+{
+	(void)state;
+	json_decref(mixed);
+	return 0;
+}
+
+static char *made(void (*make)(const json_t *summary, struct buf *out), const json_t *summary)
+{
+	struct buf out;
+	buf_init(&out, 1 << 28);
+	make(summary, &out);
+	assert_non_null(out.data);
+	assert_int_equal(strlen(out.data), out.length);
+	return out.data;
+}
+
+static size_t occurrences(const char *text, const char *what)
+{
+	size_t count = 0;
+	while ((text = strstr(text, what)) != NULL) {
+		count++;
+		text += strlen(what);
+	}
+	return count;
+}
+
+/* Cells of one CSV record (RFC 4180); returns what follows, NULL at the end. */
+static const char *next_record(const char *at, char cells[64][512], size_t *count)
+{
+	if (!*at)
+		return NULL;
+	*count = 0;
+	size_t length = 0;
+	bool quoted = false;
+	for (;; at++) {
+		if (quoted && at[0] == '"' && at[1] == '"') {
+			cells[*count][length++] = '"';
+			at++;
+		} else if (*at == '"') {
+			quoted = !quoted;
+		} else if (!quoted && (*at == ',' || !strncmp(at, "\r\n", 2))) {
+			cells[(*count)++][length] = '\0';
+			length = 0;
+			if (*at == '\r')
+				return at + 2;
+		} else {
+			assert_true(*at && *at != '\r' && *at != '\n');
+			cells[*count][length++] = *at;
+		}
+		assert_true(*count < 64 && length < 512);
+	}
+}
+
+static void csv_has_a_row_for_each_cell_and_figure(void **state)
+{
+	(void)state;
+	auto_free char *csv = made(report_csv, mixed);
+	static char cells[64][512], titles[64][512];
+	size_t columns, count, rows = 0, memory = 0;
+	const char *at = next_record(csv, titles, &columns);
+	assert_int_equal(columns, 27);
+	assert_string_equal(titles[15], "figure");
+	assert_string_equal(titles[17], "median");
+	while ((at = next_record(at, cells, &count)) != NULL) {
+		rows++;
+		assert_int_equal(count, columns);
+		for (size_t i = 0; i < count; i++) {
+			/* a spreadsheet would run these; numbers may begin with a minus */
+			char first = cells[i][0];
+			assert_true(!strchr("=+@", first) || !first);
+			assert_true(first != '-' || isdigit((unsigned char)cells[i][1]));
+		}
+		if (!strcmp(cells[2], "c") && !strcmp(cells[1], "3") &&
+			!strcmp(cells[15], "memory_peak_bytes")) {
+			memory++;
+			assert_string_equal(cells[9], "536870912");
+			assert_string_equal(cells[10], ""); /* no quota: empty, not 0 */
+			assert_string_equal(cells[16], "bytes");
+			assert_string_equal(cells[17], "3688448");
+			assert_string_equal(cells[20], "0.9921875");
+		}
+	}
+	assert_int_equal(memory, 1);
+	const json_t *list = json_object_get(mixed, "cells");
+	size_t figures = json_object_size(json_object_get(json_array_get(list, 0), "figures"));
+	assert_int_equal(rows, json_array_size(list) * figures);
+	assert_non_null(strstr(csv, ",'=cmd|' /C calc'!A0,"));
+}
+
+static void markdown_tables_are_whole_and_hold_no_markup_from_outside(void **state)
+{
+	(void)state;
+	auto_free char *text = made(report_markdown, mixed);
+	assert_null(strchr(text, '\033'));
+	assert_non_null(strstr(text, "\\<script\\>alert(1)\\</script\\>"));
+	assert_non_null(strstr(text, "every kind of outcome \\| \\<b\\>and\\</b\\> hostile names"));
+	/* no tag, and in each table as many bars in a row as in the one above */
+	size_t bars_above = 0;
+	for (char *line = text; *line;) {
+		char *end = strchr(line, '\n');
+		assert_non_null(end);
+		size_t bars = 0;
+		for (char *c = line; c < end; c++) {
+			bool escaped = c > line && c[-1] == '\\';
+			assert_true(*c != '<' || escaped);
+			bars += *c == '|' && !escaped;
+		}
+		if (*line != '|')
+			bars = 0;
+		assert_true(!bars || !bars_above || bars == bars_above);
+		bars_above = bars;
+		line = end + 1;
+	}
+	assert_non_null(
+		strstr(text, "| supported | C needs at most half of Node's memory | 0.125 |"));
+	assert_non_null(strstr(text, "run 13, bun × 1: late_self: the mock was late"));
+}
+
+static void the_terminal_table(void **state)
+{
+	(void)state;
+	auto_free char *plain = summary_terminal(mixed, false);
+	assert_null(strchr(plain, '\033')); /* the fixture holds some */
+	assert_non_null(strstr(plain, "?[31m<b>expected</b> |a| got `b`"));
+	assert_non_null(
+		strstr(plain, "c                                 3        –      –      2.48   "
+			      "best    3.52   best      1.04   best  8/8\n"));
+	assert_non_null(
+		strstr(plain, "node                       3  quick     wrong        1  52"));
+	auto_free char *colour = summary_terminal(mixed, true);
+	assert_non_null(strstr(colour, "\033[31m7/8\033[0m"));
+	/* nothing but our own colours: bold, red, green and the end of each */
+	assert_int_equal(occurrences(colour, "\033"),
+		occurrences(colour, "\033[1m") + occurrences(colour, "\033[31m") +
+			occurrences(colour, "\033[32m") + occurrences(colour, "\033[0m"));
+	assert_int_equal(occurrences(colour, "\033["), 2 * occurrences(colour, "\033[0m"));
+}
+
+static void the_page_stands_alone_and_text_stays_text(void **state)
+{
+	(void)state;
+	auto_free char *page = made(report_html, mixed);
+	assert_null(strstr(page, "{{"));
+	assert_non_null(strstr(page, "Content-Security-Policy\" content=\"default-src 'none';"));
+	/* one script element, which is data; no handler, no address to load from */
+	assert_int_equal(occurrences(page, "<script"), 1);
+	assert_int_equal(occurrences(page, "</script>"), 1);
+	assert_int_equal(occurrences(page, "<img"), 0);
+	assert_int_equal(occurrences(page, "src="), occurrences(page, "img src=x"));
+	assert_null(strstr(page, "http://"));
+	assert_null(strstr(page, "https://"));
+	assert_null(strchr(page, '\033'));
+	assert_non_null(strstr(page, "Bun &lt;img src=x onerror=alert(2)&gt;"));
+	assert_non_null(strstr(page, "&lt;script&gt;alert(1)&lt;/script&gt;"));
+	assert_non_null(strstr(page, "turbo could not be read &lt;i&gt;here&lt;/i&gt;"));
+	for (const char *at = page; *at; at++)
+		assert_true((unsigned char)*at >= ' ' || *at == '\n' || *at == '\t');
+}
+
+static void the_page_carries_the_summary(void **state)
+{
+	(void)state;
+	auto_free char *page = made(report_html, mixed);
+	static const char open[] = "id=\"turnmeter-data\">";
+	char *data = strstr(page, open);
+	assert_non_null(data);
+	data += sizeof open - 1;
+	*strstr(data, "</script>") = '\0';
+	json_auto_t *carried = json_loads(data, 0, NULL);
+	assert_non_null(carried);
+	/* the same as summary.json, which is printed with 12 digits as well */
+	auto_free char *dump = json_dumps(mixed, JSON_REAL_PRECISION(12));
+	json_auto_t *printed = json_loads(dump, 0, NULL);
+	assert_true(json_equal(carried, printed));
+}
+
+static void the_page_says_what_the_summary_says(void **state)
+{
+	(void)state;
+	auto_free char *page = made(report_html, mixed);
+	static const char *const parts[] = {
+		"At 3 concurrent sessions <strong>C, libcurl</strong> needs the least memory (3.52 "
+		"MiB), "
+		"adds the least to a turn (2.48 ms), needs the least CPU a turn (1.04 ms).",
+		"<small>873 sessions/GiB</small>",
+		"×122 [121, 122]",  /* startup of node against c */
+		"8 of 8 runs: oom", /* not left out */
+		"1 of 8 runs: wrong",
+		"<td class=\"good\">supported</td>",
+		"<td class=\"bad\">rejected</td>",
+		"late_self: the mock was late by its own doing, p99 812 us, bound 500 us",
+		"<dt>machine.cpu_model</dt><dd>Example CPU</dd>",
+		"<dt>machine.turbo</dt><dd>not known</dd>",
+		"<dt><code>overhead_ms</code></dt>",
+		"55 runs, 3 of them warm-ups, 1 excluded",
+	};
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		if (!strstr(page, parts[i]))
+			print_error("not on the page: %s\n", parts[i]);
+		assert_non_null(strstr(page, parts[i]));
+	}
+	/* a chart for each of overhead, memory, CPU, startup, and parts at 1 and 3 sessions */
+	assert_int_equal(occurrences(page, "<svg class=\"chart\""), 6);
+	assert_int_equal(occurrences(page, "<figure"), 5);
+	/* and a table behind each figure */
+	assert_int_equal(occurrences(page, "<summary>Table"), 5);
+	assert_null(strstr(page, "nan"));
+	assert_null(strstr(page, "inf\""));
+}
+
+/* Elements that have an end must be nested rightly. */
+static void the_page_is_well_formed(void **state)
+{
+	(void)state;
+	auto_free char *page = made(report_html, mixed);
+	static const char *const void_elements[] = {"meta", "!DOCTYPE"};
+	char stack[64][32];
+	size_t depth = 0;
+	for (const char *at = strchr(page, '<'); at; at = strchr(at + 1, '<')) {
+		char name[32];
+		bool closes = at[1] == '/';
+		size_t length = strcspn(at + 1 + closes, " >\n/");
+		assert_true(length < sizeof name);
+		snprintf(name, sizeof name, "%.*s", (int)length, at + 1 + closes);
+		const char *end = strchr(at, '>');
+		assert_non_null(end);
+		bool has_end = end[-1] != '/';
+		for (size_t i = 0; i < sizeof void_elements / sizeof *void_elements; i++)
+			has_end = has_end && strcmp(name, void_elements[i]);
+		if (closes) {
+			assert_true(depth > 0);
+			assert_string_equal(stack[--depth], name);
+		} else if (has_end) {
+			assert_true(depth < 64);
+			snprintf(stack[depth++], sizeof *stack, "%s", name);
+		}
+	}
+	assert_int_equal(depth, 0);
+}
+
+static void nothing_measured_is_still_a_report(void **state)
+{
+	(void)state;
+	struct folder folder = folder_make(NULL);
+	json_auto_t *records = json_array();
+	json_t *record = folder_record(&folder, 1, "c");
+	json_object_set_new(record, "valid", json_false());
+	json_array_append_new(records, record);
+	folder_write_runs(&folder, records, "");
+	struct error err;
+	json_auto_t *summary = NULL;
+	assert_int_equal(report_write(folder.fd, "x", &summary, &err), 0);
+	static const char *const files[] = {
+		"summary.json", "summary.csv", "summary.md", "report.html"};
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		assert_int_equal(faccessat(folder.fd, files[i], R_OK, 0), 0);
+	auto_free char *page = made(report_html, summary);
+	assert_non_null(strstr(page, "no contender has figures"));
+	assert_int_equal(occurrences(page, "<svg class=\"chart\""), 0);
+	folder_remove(&folder);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(csv_has_a_row_for_each_cell_and_figure),
+		cmocka_unit_test(markdown_tables_are_whole_and_hold_no_markup_from_outside),
+		cmocka_unit_test(the_terminal_table),
+		cmocka_unit_test(the_page_stands_alone_and_text_stays_text),
+		cmocka_unit_test(the_page_carries_the_summary),
+		cmocka_unit_test(the_page_says_what_the_summary_says),
+		cmocka_unit_test(the_page_is_well_formed),
+		cmocka_unit_test(nothing_measured_is_still_a_report),
+	};
+	return cmocka_run_group_tests_name("report", tests, read_mixed, drop_mixed);
+}
