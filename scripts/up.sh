@@ -206,12 +206,24 @@ mkdir -p "$build"
 touch "$build/up.begun"
 say "plan $PLAN, contenders on CPU $(setting TURNMETER_CPUS_CONTENDER), mock and collector on CPU $(setting TURNMETER_CPUS_INSTRUMENT)"
 
-# As 'docker compose up --exit-code-from collector', but the collector gets this terminal and its signals.
-status=0
+# As 'docker compose up --exit-code-from collector', but the collector has this terminal, or else the
+# interrupts that we get: compose itself would leave the collector behind. It ends by itself then.
 "${compose[@]}" --progress quiet up --detach --no-build "${wanted[@]:1}" || die "the containers could not be started: see above"
-terminal=(--no-TTY)
-[ ! -t 0 ] || [ ! -t 1 ] || terminal=()
-"${compose[@]}" --progress quiet run --rm --no-deps "${terminal[@]}" collector || status=$?
+container=turnmeter-collector-$$
+run=("${compose[@]}" --progress quiet run --rm --no-deps --name "$container")
+if [ -t 0 ] && [ -t 1 ]; then
+  "${run[@]}" collector <&0 &
+else
+  setsid "${run[@]}" --no-TTY collector </dev/null &
+fi
+collector=$!
+trap 'docker kill --signal INT "$container" >/dev/null 2>&1 || true' INT TERM
+status=0
+while true; do
+  wait $collector && status=0 || status=$?
+  kill -0 $collector 2>/dev/null || break
+done
+trap - INT TERM
 if [ $status -eq 1 ]; then
   "${compose[@]}" logs --no-log-prefix --tail 3 mockllm >&2 || true
 fi
