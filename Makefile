@@ -28,6 +28,8 @@ MOCKLLM := $(call objects,mockllm/*.c)
 COLLECTOR := $(call objects,collector/*.c)
 AGENT_C := $(call objects,agent/c/*.c)
 LAUNCHER := $(call static_objects,$(wildcard collector/launcher/*.c) common/error.c common/loop.c)
+# The floor shares the C agent's text of histories; its sockets, parser and tools are its own.
+FLOOR := $(call static_objects,$(wildcard agent/floor/*.c) $(addprefix agent/c/,chain.c history.c escape.c) common/buf.c common/error.c)
 TMTOOL := $(call static_objects,$(wildcard mockllm/tmtool/*.c))
 
 MOCKLLM_LIBS := -lmicrohttpd -ljansson -lmd -lm -lpthread
@@ -36,7 +38,7 @@ AGENT_C_LIBS := -lcurl -ljansson -lm
 
 ## all: build every program of ours into build/prefix
 .PHONY: all binaries
-all: binaries $(PREFIX)/js/agent.mjs
+all: binaries floor $(PREFIX)/js/agent.mjs
 binaries: $(BINARIES)
 
 $(BUILD)/obj/%.o: %.c
@@ -71,6 +73,14 @@ $(PREFIX)/bin/launcher: $(LAUNCHER)
 $(PREFIX)/bin/tmtool: $(TMTOOL)
 	@mkdir -p $(@D)
 	$(STATIC_CC) -static -s -o $@ $^
+
+$(PREFIX)/bin/agent-floor: $(FLOOR)
+	@mkdir -p $(@D)
+	$(STATIC_CC) -static -s -o $@ $^
+
+## floor: build the yardstick, the loop on raw sockets
+.PHONY: floor
+floor: $(PREFIX)/bin/agent-floor
 
 # ---- Rust: the agent, built in a Debian 13 stage (agent/rust/README.md)
 RUST_ARCH ?= $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)

@@ -137,6 +137,8 @@ struct manifest *manifest_read(json_t *object, const char *where, struct error *
 		{"ship", JSON_FIELD_ARRAY, true, &ship, 0, LIST_MAX, 0, 0,
 			"files and folders that must be shipped beside the base image"},
 		{"image", JSON_FIELD_TEXT, true, &image, 1, 255, 0, 0, "container image"},
+		{"yardstick", JSON_FIELD_BOOL, true, &manifest->yardstick, 0, 0, 0, 0,
+			"it is no contender, others are shown against it"},
 	};
 	manifest->json = json_incref(object);
 	if (json_read_fields(object, where, "", fields, sizeof fields / sizeof *fields, err) ||
