@@ -1,0 +1,441 @@
+#!/usr/bin/env bats
+# The collector as a program: what it refuses, what a run leaves, how wrong agents are found, what
+# happens when it is interrupted or killed. Needs the built tree ($BUILD, default build) with the
+# JavaScript runtimes; measuring needs root or a delegated cgroup.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+  cd "$BATS_TEST_DIRNAME/.." || return
+  export ROOT=$PWD
+  BUILD=$(realpath "${BUILD:-build}")
+  export BUILD
+  export COLLECTOR=$BUILD/prefix/bin/collector
+  # Settings of whoever runs the tests must not decide them.
+  unset CONTENDERS SESSIONS SCENARIOS REPETITIONS
+}
+
+setup() {
+  cd "$ROOT" || return
+  out=$BATS_TEST_TMPDIR/out
+  pids=()
+}
+
+teardown() {
+  local pid
+  for pid in "${pids[@]}"; do
+    kill -KILL "$pid" 2>/dev/null && wait "$pid" || true
+  done
+  remove_containers
+}
+
+needs_cgroups() {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  [ -w /sys/fs/cgroup/cgroup.procs ] || [ -w /sys/fs/cgroup/memory/cgroup.procs ] ||
+    skip "cgroups cannot be written here"
+}
+
+# Cgroups and folders that a collector with this pid made.
+left_of() {
+  find /sys/fs/cgroup -maxdepth 6 -name "turnmeter-$1-*" 2>/dev/null
+  find "${TMPDIR:-/tmp}" -maxdepth 1 -name "turnmeter-$1-*"
+}
+
+# one_line: the output is one line
+one_line() {
+  [ "${#lines[@]}" -eq 1 ] || {
+    printf 'not one line: %s\n' "$output"
+    return 1
+  }
+}
+
+# is FILTER FILE: the jq filter is true of every value of the file
+is() {
+  jq -es "length > 0 and all(.[]; $1)" "$2" >/dev/null || {
+    echo "not so: $1"
+    jq -c '{contender, outcome, outcome_detail, valid, invalid_reasons}' "$2"
+    return 1
+  }
+}
+
+# wait_for COMMAND…: until it succeeds, at most 30 s
+wait_for() {
+  local i
+  for i in $(seq 600); do
+    if "$@"; then return 0; fi
+    sleep 0.05
+  done
+  echo "waited in vain: $*"
+  return 1
+}
+
+has_records() { # FILE COUNT
+  [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]
+}
+
+plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
+  jq -n --args '{name: "test", contenders: $ARGS.positional, sessions: [1], scenarios: ["smoke"],
+    repetitions: 1, seed: 1, run_timeout_s: 20, limits: {memory_bytes: 268435456}, placement: "shared",
+    bounds: {late_self_p99_us: 60000000, loop_p99_us: 60000000, steal_percent: 100, other_load_percent: 100}}' \
+    -- "$@" >"$BATS_TEST_TMPDIR/plan.json"
+  ln -sfn "$ROOT/configs/scenarios" "$BATS_TEST_TMPDIR/scenarios"
+  ln -sfn "$ROOT/configs/contenders" "$BATS_TEST_TMPDIR/contenders"
+  echo "$BATS_TEST_TMPDIR/plan.json"
+}
+
+# ---- what it says and refuses
+
+@test "help is on stdout, bad usage is one line and status 2" {
+  local command
+  for command in "" run check report; do
+    # shellcheck disable=SC2086 # no word or one
+    run -0 "$COLLECTOR" $command --help
+    [[ $output == usage:* ]]
+  done
+  run -0 "$COLLECTOR" --version
+  [ "$output" = "collector $(cat VERSION)" ]
+  run -2 "$COLLECTOR"
+  run -2 "$COLLECTOR" dance
+  run -2 "$COLLECTOR" run
+  one_line
+  run -2 "$COLLECTOR" run a b
+  run -2 "$COLLECTOR" run --no-such-option plan
+  run -2 "$COLLECTOR" run configs/smoke.json --listen /tmp/s
+  [ "$output" = "collector: run: --listen and --mock-control go together" ]
+  run -2 "$COLLECTOR" check
+  run -2 "$COLLECTOR" report
+}
+
+@test "check takes every plan, manifest and scenario of the suite" {
+  run -0 "$COLLECTOR" check configs/*.json configs/*/*.json tests/wrong-agents/plan.json
+  [[ $output == *"configs/smoke.json: plan 'smoke': "* ]]
+  [[ $output == *"configs/contenders/node.json: contender 'node' (Node.js 24)"* ]]
+  [[ $output == *"configs/scenarios/quick.json: scenario 'quick': 6 turns"* ]]
+}
+
+@test "bad plans, manifests and scenarios: one line with file and field, status 2" {
+  local bad=$BATS_TEST_TMPDIR/bad.json
+  plan_with c >/dev/null # and its neighbours
+  cp configs/scenarios/smoke.json "$BATS_TEST_TMPDIR/other.json"
+  run -2 --separate-stderr "$COLLECTOR" check "$BATS_TEST_TMPDIR/other.json"
+  [[ $stderr == "collector: $BATS_TEST_TMPDIR/other.json: name: "* ]]
+  local row
+  for row in '.repetitions = 0|repetitions: must be an integer of 1 to 1000, is 0' \
+    '.sessions = [0]|sessions[0]: must be an integer of 1 to 10000, is 0' \
+    '.speed = 1|speed: unknown field' \
+    'del(.seed)|seed: must be an integer' \
+    '.limits.memory_bytes = "1G"|limits.memory_bytes: must be an integer of' \
+    '.hypotheses = [{}]|hypotheses[0]'; do
+    jq "${row%%|*}" configs/smoke.json >"$bad"
+    run -2 --separate-stderr "$COLLECTOR" run "$bad" --out "$out"
+    [ "${#stderr_lines[@]}" -eq 1 ]
+    [[ $stderr == "collector: $bad: ${row#*|}"* ]] || {
+      echo "got: $stderr"
+      return 1
+    }
+    [ ! -e "$out" ]
+  done
+  run -2 --separate-stderr "$COLLECTOR" run "$BATS_TEST_TMPDIR/none.json"
+  [[ $stderr == *"cannot open '$BATS_TEST_TMPDIR/none.json': No such file or directory" ]]
+  echo '{"name": "x", "contract": 1, "command": ["x"]}' >"$bad"
+  run -2 --separate-stderr "$COLLECTOR" check "$bad"
+  [[ $stderr == "collector: $bad: command[0]: must be a path that begins with"* ]]
+  run -2 --separate-stderr "$COLLECTOR" run configs/smoke.json --contenders c,nobody
+  [[ $stderr == *"configs/contenders/nobody.json"* ]]
+}
+
+@test "a dry run tells order, counts and time, and runs nothing" {
+  run -0 "$COLLECTOR" run configs/quick.json --dry-run --contenders c,node --repetitions 2 --out "$out"
+  [ "${#lines[@]}" -eq 13 ]
+  [[ ${lines[12]} == "12 runs, about "*", plan "* ]]
+  [ "$(printf '%s\n' "${lines[@]:0:6}" | sort)" != "$(printf '%s\n' "${lines[@]:0:6}")" ]
+  SESSIONS=5 REPETITIONS=1 run -0 "$COLLECTOR" run configs/quick.json --dry-run --contenders c
+  [ "${lines[0]}" = "c, 5 sessions, quick, block 1" ]
+  [ ! -e "$out" ]
+}
+
+@test "faults at the start: one line with the remedy, status 1, nothing left" {
+  needs_cgroups
+  echo '{"name": "absent", "contract": 1, "command": ["{prefix}/runtimes/absent"]}' >"$BATS_TEST_TMPDIR/absent.json"
+  run -1 "$COLLECTOR" run "$(plan_with "$BATS_TEST_TMPDIR/absent.json")" --out "$out"
+  one_line
+  [ "$output" = "collector: contender 'absent': '$BUILD/prefix/runtimes/absent' is absent: fetch it with 'make runtimes'" ]
+  [ ! -e "$out" ]
+  run -1 "$COLLECTOR" run "$(plan_with c)" --out /proc/none
+  one_line
+  [[ $output == *"results folder '/proc/none'"*"--out chooses another"* ]]
+  run -1 "$COLLECTOR" run "$(plan_with c)" --out "$out" --cgroup-root "$BATS_TEST_TMPDIR"
+  one_line
+  [[ $output == *"has neither cgroup v2 nor the v1 controller 'memory'"* ]]
+  run -1 "$COLLECTOR" run "$(plan_with c)" --out "$out" --cgroup-parent /no/such/group
+  one_line
+  [[ $output == *"cannot open cgroup '/no/such/group'"* ]]
+  # a kernel without the memory controller
+  cp -a tests/fixtures/cgroup/v2 "$BATS_TEST_TMPDIR/v2"
+  echo "cpuset cpu io pids" >"$BATS_TEST_TMPDIR/v2/docker/cgroup.controllers"
+  run -1 "$COLLECTOR" run "$(plan_with c)" --out "$out" --cgroup-root "$BATS_TEST_TMPDIR/v2" --cgroup-parent /docker
+  one_line
+  [[ $output == *"has no controller 'memory'"*"cgroup_enable=memory"* ]]
+  TMPDIR=/proc run -1 "$COLLECTOR" run "$(plan_with c)" --out "$out"
+  [[ $output == *"working folder"*"TMPDIR chooses another"* ]]
+  [ ! -e "$out" ]
+}
+
+@test "without rights the remedy is a delegated group" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root to become someone else"
+  setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$COLLECTOR" || skip "the build is not readable for others"
+  cd /
+  run -1 setpriv --reuid 65534 --regid 65534 --clear-groups "$COLLECTOR" run "$ROOT/configs/smoke.json" --contenders c --out "$out"
+  one_line
+  [[ $output == *"cannot make cgroup"*"systemd-run --user --scope -p Delegate=yes"* ]]
+}
+
+# ---- what it measures
+
+@test "a run leaves plan, environment, records, samples and reports, and nothing else" {
+  needs_cgroups
+  "$COLLECTOR" run "$(plan_with c)" --sessions 1,3 --out "$out" >"$BATS_TEST_TMPDIR/table" &
+  local pid=$!
+  wait "$pid"
+  [ -z "$(left_of "$pid")" ]
+  [ "$(cd "$out" && echo *)" = "environment.json plan.json report.html runs.jsonl samples summary.csv summary.json summary.md" ]
+  grep -q "results: $out" "$BATS_TEST_TMPDIR/table"
+
+  is '.outcome == "ok" and .valid' "$out/runs.jsonl"
+  is '.plan_sha256 == "'"$(jq -r .sha256 "$out/plan.json")"'"' "$out/runs.jsonl"
+  is '.limits.in_force.memory_bytes == 268435456 and .limits.asked.memory_bytes == 268435456' "$out/runs.jsonl"
+  is '.memory_peak_bytes > 100000 and .memory_peak_bytes < 268435456' "$out/runs.jsonl"
+  is '.rss_peak_bytes > 100000 and .processes_at_barrier == 1' "$out/runs.jsonl"
+  is '.exit.status == 0 and .exit.barrier' "$out/runs.jsonl"
+  is '.cpu_startup_usec > 0 and .cpu_usec_per_turn > 0' "$out/runs.jsonl"
+  # the warm-up is kept and marked, and comes first
+  [ "$(jq -c '[.run, .warm_up]' "$out/runs.jsonl" | paste -sd ' ')" = "[1,true] [2,false] [3,false]" ]
+  # a row for each turn of each session, in the samples of its run
+  [ "$(wc -l <"$out/samples/$(jq 'select(.sessions == 3 and (.warm_up | not)).run' "$out/runs.jsonl").csv")" -eq 10 ]
+
+  is '.contenders.c.executable_sha256 == "'"$(sha256sum "$BUILD/prefix/bin/agent-c" | cut -d' ' -f1)"'"' "$out/environment.json"
+  is '.contenders.c.artifact_bytes == '"$(stat -c %s "$BUILD/prefix/bin/agent-c")" "$out/environment.json"
+  is '.contenders.c.version | startswith("agent-c ")' "$out/environment.json"
+  is '.mode == "local" and .machine.cpus_online > 0' "$out/environment.json"
+}
+
+@test "an executable that cannot be executed is a contender's crash" {
+  needs_cgroups
+  printf '\177ELFnonsense' >"$BATS_TEST_TMPDIR/broken"
+  chmod +x "$BATS_TEST_TMPDIR/broken"
+  echo '{"name": "broken", "contract": 1, "command": ["{here}/broken"]}' >"$BATS_TEST_TMPDIR/broken.json"
+  run -3 "$COLLECTOR" run "$(plan_with "$BATS_TEST_TMPDIR/broken.json")" --quiet --out "$out"
+  is '.outcome == "crashed" and .outcome_detail == "could not be started: Exec format error"' "$out/runs.jsonl"
+}
+
+@test "each wrong agent gets its outcome, and the plan goes on" {
+  needs_cgroups
+  run -3 "$COLLECTOR" run tests/wrong-agents/plan.json --quiet --out "$out"
+  local records=$BATS_TEST_TMPDIR/records
+  jq -c 'select(.warm_up | not)' "$out/runs.jsonl" >"$records"
+  [ "$(wc -l <"$records")" -eq 12 ]
+  is '.valid' "$records"
+  found() { # CONTENDER OUTCOME PATTERN
+    jq -es --arg c "$1" --arg o "$2" --arg p "$3" \
+      'map(select(.contender == $c)) | .[0].outcome == $o and (.[0].outcome_detail | test($p))' "$records" >/dev/null || {
+      echo "$1 is not $2 ($3):"
+      jq -c --arg c "$1" 'select(.contender == $c) | {outcome, outcome_detail}' "$records"
+      return 1
+    }
+  }
+  found none ok '^$'
+  found does-not-wait ok '^$'
+  found drops-history wrong ': history: '
+  found wrong-output wrong ': tool_output: '
+  found stops-early incomplete 's1 stopped after turn 2 of 4; 1 of 2 sessions complete'
+  found never-ends timeout 'still running when its time was up'
+  found eats-memory oom 'ran out of memory at its limit of 268435456 bytes'
+  found crashes crashed 'died by signal 6'
+  found floods-stdout wrong 'wrote more to stdout than the contract allows'
+  found leaves-daemon wrong 'left 1 process running after its end'
+  found starts-tools-early wrong ': early_tool: '
+  found swaps-sessions wrong '(s1|s2), turn 2: (history|session): '
+  # no barrier, no memory at the barrier; never zero
+  is 'if .contender == "never-ends" then .rss_peak_bytes == null and .missing.rss_peak_bytes != null else true end' "$records"
+  # after it ran out of memory a contender is warmed up anew
+  is 'if .contender == "eats-memory" then .memory_peak_at_limit else true end' "$records"
+  ! pgrep -f '^/bin/sleep 300$'
+}
+
+# ---- ends before the end
+
+start_collector() { # ARGUMENTS…: in the background; sets pid
+  "$COLLECTOR" run "$@" --out "$out" >"$BATS_TEST_TMPDIR/log" 2>&1 &
+  pid=$!
+  pids+=("$pid")
+}
+
+@test "SIGINT ends the run and summarises, SIGTERM likewise" {
+  needs_cgroups
+  local signal status
+  for signal in INT:130 TERM:143; do
+    out=$BATS_TEST_TMPDIR/${signal%:*}
+    start_collector "$(plan_with c)" --repetitions 500
+    wait_for has_records "$out/runs.jsonl" 3
+    kill -"${signal%:*}" "$pid"
+    status=0
+    wait "$pid" || status=$?
+    [ "$status" -eq "${signal#*:}" ]
+    [ -z "$(left_of "$pid")" ]
+    [ -e "$out/summary.json" ]
+    jq -e . "$out/runs.jsonl" >/dev/null
+  done
+}
+
+is_under_way() { # PID: it has made its working folder, so it listens to signals
+  [ -n "$(left_of "$1")" ]
+}
+
+@test "interrupted before the first run, nothing is left" {
+  needs_cgroups
+  start_collector "$(plan_with c)"
+  wait_for is_under_way "$pid"
+  kill -INT "$pid"
+  local status=0
+  wait "$pid" || status=$?
+  [ "$status" -eq 130 ]
+  [ ! -e "$out" ]
+  [ -z "$(left_of "$pid")" ]
+}
+
+@test "a killed collector loses the run in progress only; the next one cleans up and goes on" {
+  needs_cgroups
+  start_collector "$(plan_with c)" --repetitions 6
+  wait_for has_records "$out/runs.jsonl" 3
+  kill -KILL "$pid"
+  wait "$pid" || true
+  [ -n "$(left_of "$pid")" ]
+  printf '{"schema":1,"torn' >>"$out/runs.jsonl"
+  local killed=$pid before
+  before=$(($(wc -l <"$out/runs.jsonl")))
+  run -0 "$COLLECTOR" run --resume "$out" --quiet
+  [ -z "$(left_of "$killed")" ]
+  is '.outcome == "ok"' "$out/runs.jsonl"
+  [ "$(jq -s 'map(select(.warm_up | not)) | length' "$out/runs.jsonl")" -eq 6 ]
+  [ "$(jq -s 'map(select(.warm_up | not) | .block) | unique | length' "$out/runs.jsonl")" -eq 6 ]
+  # numbers go on, and each has its samples
+  [ "$(jq -s 'map(.run) == [range(1; length + 1)]' "$out/runs.jsonl")" = true ]
+  [ "$before" -lt "$(wc -l <"$out/runs.jsonl")" ]
+  # nothing more to do is no error
+  run -0 "$COLLECTOR" run --resume "$out" --quiet
+  run -2 "$COLLECTOR" run --resume "$BATS_TEST_TMPDIR/none"
+  jq '.seed = 2' "$out/plan.json" >"$BATS_TEST_TMPDIR/changed" && cp "$BATS_TEST_TMPDIR/changed" "$out/plan.json"
+  run -2 "$COLLECTOR" run --resume "$out"
+  [[ $output == *"the file was changed"* ]]
+}
+
+@test "a mock that ends is told with its own last words; what was measured stays" {
+  needs_cgroups
+  start_collector "$(plan_with c)" --repetitions 500
+  wait_for has_records "$out/runs.jsonl" 2
+  local mock
+  mock=$(pgrep -P "$pid" -x mockllm)
+  kill -KILL "$mock"
+  local status=0
+  wait "$pid" || status=$?
+  [ "$status" -eq 1 ]
+  grep -q "collector: the plan is not complete (collector run --resume $out goes on): .*mockllm ended with signal 9" "$BATS_TEST_TMPDIR/log"
+  [ -e "$out/summary.json" ]
+  [ -z "$(left_of "$pid")" ]
+}
+
+# ---- as in containers: launchers and mock that others have started
+
+# A group like a container's, for the process that runs the command; on CPU 1 alone.
+in_container() { # NAME COMMAND…
+  local group=/turnmeter-test-$$-$1 part
+  shift
+  if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+    mkdir -p "/sys/fs/cgroup$group"
+    echo 1 >"/sys/fs/cgroup$group/cpuset.cpus"
+    echo $BASHPID >"/sys/fs/cgroup$group/cgroup.procs"
+  else
+    for part in memory cpu cpuacct cpuset; do
+      mkdir -p "/sys/fs/cgroup/$part$group"
+      if [ $part = cpuset ]; then
+        echo 1 >"/sys/fs/cgroup/cpuset$group/cpuset.cpus"
+        cat /sys/fs/cgroup/cpuset/cpuset.mems >"/sys/fs/cgroup/cpuset$group/cpuset.mems"
+      fi
+      echo $BASHPID >"/sys/fs/cgroup/$part$group/cgroup.procs"
+    done
+  fi
+  exec "$@"
+}
+
+remove_containers() {
+  find /sys/fs/cgroup -depth -type d -path "*/turnmeter-test-$$-*" -exec rmdir {} + 2>/dev/null || true
+}
+
+@test "launchers of containers: attached, lost, attached again, stale leaves removed" {
+  needs_cgroups
+  [ "$(nproc)" -ge 2 ] || skip "needs two CPUs"
+  local work=$BATS_TEST_TMPDIR socket=$BATS_TEST_TMPDIR/collector.sock control=$BATS_TEST_TMPDIR/control.sock
+  mkdir "$work/scratch"
+  touch "$work/scratch/left-over"
+  "$BUILD/prefix/bin/mockllm" --port 0 --control "$control" --tool "$BUILD/prefix/bin/tmtool" >/dev/null 3>&- &
+  pids+=($!)
+  (in_container c "$BUILD/prefix/bin/launcher" --socket "$socket" --name c --scratch "$work/scratch") 3>&- &
+  local launcher=$! plan
+  pids+=("$launcher")
+  plan=$(plan_with c)
+  jq '.placement = "split" | .limits = {}' "$plan" >"$work/split.json"
+
+  # the contender's CPU must not be the collector's
+  run -1 taskset -c 0,1 "$COLLECTOR" run "$work/split.json" --out "$out" --listen "$socket" --mock-control "$control"
+  [[ $output == *"contender 'c' may use CPUs 1, the collector 0-1: placement 'split' needs them apart"* ]]
+
+  run -0 taskset -c 0 "$COLLECTOR" run "$work/split.json" --out "$out" --listen "$socket" --mock-control "$control"
+  is '.mode == "container" and .outcome == "ok" and .limits.in_force.cpus == "1"' "$out/runs.jsonl"
+  [ ! -e "$work/scratch/left-over" ]
+  [ ! -e "$socket" ]
+
+  # a collector is killed while a run is on: the launcher ends the run and waits for the next one
+  taskset -c 0 "$COLLECTOR" run "$work/split.json" --out "$work/killed" --repetitions 500 \
+    --listen "$socket" --mock-control "$control" >"$work/log" 2>&1 3>&- &
+  local killed=$!
+  pids+=("$killed")
+  wait_for has_records "$work/killed/runs.jsonl" 2
+  kill -KILL "$killed"
+  wait "$killed" || true
+  wait_for no_children_of "$launcher"
+  run -0 taskset -c 0 "$COLLECTOR" run --resume "$work/killed" --dry-run
+  run -0 taskset -c 0 "$COLLECTOR" run "$work/split.json" --out "$work/again" --listen "$socket" --mock-control "$control"
+  is '.outcome == "ok"' "$work/again/runs.jsonl"
+  [ -z "$(find /sys/fs/cgroup -path "*/turnmeter-test-$$-*" -name 'turnmeter-run-*')" ]
+
+  # without its container a contender is not there
+  kill -TERM "$launcher"
+  local status=0
+  wait "$launcher" || status=$?
+  [ "$status" -eq 143 ]
+  taskset -c 0 "$COLLECTOR" run "$work/split.json" --out "$work/none" --listen "$socket" \
+    --mock-control "$control" >"$work/log" 2>&1 3>&- &
+  pids+=($!)
+  wait_for test -e "$socket"
+  kill -INT $!
+  status=0
+  wait $! || status=$?
+  [ "$status" -eq 130 ]
+  grep -q "interrupted while starting" "$work/log"
+}
+
+no_children_of() {
+  ! pgrep -P "$1" >/dev/null
+}
+
+@test "a launcher outside of any container is refused" {
+  needs_cgroups
+  local work=$BATS_TEST_TMPDIR
+  mkdir "$work/scratch"
+  "$BUILD/prefix/bin/mockllm" --port 0 --control "$work/m" --tool "$BUILD/prefix/bin/tmtool" >/dev/null 3>&- &
+  pids+=($!)
+  "$BUILD/prefix/bin/launcher" --socket "$work/s" --name c --scratch "$work/scratch" 3>&- &
+  pids+=($!)
+  run -1 "$COLLECTOR" run "$(plan_with c)" --out "$out" --listen "$work/s" --mock-control "$work/m"
+  [[ $output == *"contender 'c': its launcher is in no container: the collector is in the same cgroup"* ]]
+}
