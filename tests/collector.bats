@@ -24,7 +24,7 @@ setup() {
 teardown() {
   local pid
   for pid in "${pids[@]}"; do
-    kill -KILL "$pid" 2>/dev/null && wait "$pid" || true
+    if kill -KILL "$pid" 2>/dev/null; then wait "$pid" || true; fi
   done
   remove_containers
 }
@@ -60,13 +60,14 @@ is() {
 
 # wait_for COMMAND…: until it succeeds, at most 30 s
 wait_for() {
-  local i
-  for i in $(seq 600); do
-    if "$@"; then return 0; fi
+  local deadline=$((SECONDS + 30))
+  until "$@"; do
+    [ $SECONDS -lt $deadline ] || {
+      echo "waited in vain: $*"
+      return 1
+    }
     sleep 0.05
   done
-  echo "waited in vain: $*"
-  return 1
 }
 
 has_records() { # FILE COUNT
@@ -259,7 +260,7 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   is 'if .contender == "never-ends" then .rss_peak_bytes == null and .missing.rss_peak_bytes != null else true end' "$records"
   # after it ran out of memory a contender is warmed up anew
   is 'if .contender == "eats-memory" then .memory_peak_at_limit else true end' "$records"
-  ! pgrep -f '^/bin/sleep 300$'
+  run ! pgrep -f '^/bin/sleep 3217$'
 }
 
 # ---- ends before the end

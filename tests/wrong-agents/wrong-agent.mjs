@@ -84,7 +84,7 @@ function misbehave(name, turn, messages) {
 	if (fault === 'eats-memory') eatMemory();
 	if (fault === 'floods-stdout') flood();
 	if (fault === 'leaves-daemon' && name === 's1')
-		spawn('/bin/sleep', ['300'], { detached: true, stdio: 'ignore' }).unref();
+		spawn('/bin/sleep', ['3217'], { detached: true, stdio: 'ignore' }).unref();
 	if (fault === 'drops-history') messages.splice(2, 1);
 	return false;
 }
