@@ -218,12 +218,12 @@ static void start_tool(struct call *call)
 	char *argv[ARGS_MAX + 1] = {sh, command}, *room = text_buffer;
 	bool shell = !strcmp(call->name, "shell");
 	size_t count = shell ? 2 : 0, length;
-	const char *arg = find(read_buffer, shell ? "\"command\":\"" : "\"argv\":[\"", &length);
-	for (; arg && count < ARGS_MAX;
-		arg = arg[length] && arg[length + 1] == ',' ? arg + length + 3 : NULL) {
-		length = (size_t)(string_end(arg) - arg);
+	const char *arg = find(read_buffer, shell ? "\"command\":" : "\"argv\":", &length);
+	while (arg && *(arg += strcspn(arg, "\"]}")) == '"' && count < ARGS_MAX) {
+		const char *end = string_end(++arg);
 		argv[count++] = room;
-		room += unescape(arg, length, room) + 1;
+		room += unescape(arg, (size_t)(end - arg), room) + 1;
+		arg = end + 1;
 	}
 	int ends[2];
 	check(count && !pipe2(ends, O_CLOEXEC), "pipe");
@@ -245,7 +245,8 @@ static void start_tool(struct call *call)
 static void end_tools(struct session *session)
 {
 	struct chain *history = &session->history.chain;
-	for (struct call *call = session->calls; call < session->calls + session->count; call++) {
+	for (int k = 0; k < session->count; k++) {
+		struct call *call = &session->calls[k];
 		add_text(history, ",{\"role\":\"tool\",\"tool_call_id\":\"");
 		add_text(history, call->id);
 		add_text(history, "\",\"content\":\"");
@@ -270,16 +271,16 @@ static void call_ready(struct call *call)
 		chain_append(&call->output, read_buffer, (size_t)size);
 		return;
 	}
-	/* Whoever closes its output is at its end: waiting for that is cheaper than a pidfd. */
-	int status;
+	/* Removed first: a child between vfork and exec may still hold a copy of the pipe. */
+	epoll_ctl(epoll, EPOLL_CTL_DEL, call->pipe, NULL);
 	close(call->pipe);
+	int status; /* its end is near, and waiting for that is cheaper than a pidfd */
 	check(waitpid(call->pid, &status, 0) > 0, "waitpid");
 	if (status) {
 		char last = '\n', line[24];
 		if (call->output.length)
 			chain_read(&call->output, call->output.length - 1, &last, 1);
-		int number = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-		snprintf(line, sizeof line, "\n[exit %d]", number);
+		snprintf(line, sizeof line, "\n[exit %d]", WEXITSTATUS(status));
 		add_text(&call->output, line + (last == '\n'));
 	}
 	if (!--call->session->running)
