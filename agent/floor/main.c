@@ -65,8 +65,7 @@ static void check(bool well, const char *what)
 static const char *setting(const char *name)
 {
 	const char *text = getenv(name);
-	check(text && *text, name);
-	return text;
+	return check(text && *text, name), text;
 }
 
 static void watch(int fd, uint32_t events, void *what)
