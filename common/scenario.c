@@ -4,6 +4,7 @@
 #include "common/error.h"
 #include "common/json.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -149,8 +150,8 @@ struct scenario *scenario_read(const json_t *object, const char *where, struct e
 		return NULL;
 	if (read.chunks * read.chunk_bytes.max > TURN_TEXT_MAX) {
 		error_set(err, 0,
-			"%s: chunks: chunks times chunk_bytes.max must be at most %d, is %lld",
-			where, TURN_TEXT_MAX, (long long)(read.chunks * read.chunk_bytes.max));
+			"%s: chunks: chunks times chunk_bytes.max must be at most %d, is %" PRId64,
+			where, TURN_TEXT_MAX, read.chunks * read.chunk_bytes.max);
 		return NULL;
 	}
 	if (!tools && read.turns > 1) {

@@ -246,7 +246,7 @@ static void release(struct exchange *exchange)
 static void fill_row(struct exchange *exchange)
 {
 	const struct stream *stream = &exchange->stream;
-	if (!exchange->has_row)
+	if (!exchange->run || !exchange->has_row)
 		return;
 	struct run_row *row = &exchange->run->rows[exchange->row];
 	if (stream->first_ns) {

@@ -16,7 +16,7 @@ static int64_t bucket_end(int bucket)
 		return bucket;
 	int shift = bucket / HISTOGRAM_FINE - 1;
 	int64_t fine = bucket % HISTOGRAM_FINE + HISTOGRAM_FINE;
-	return (int64_t)(((uint64_t)fine + 1) << shift) - 1;
+	return (int64_t)((((uint64_t)fine + 1) << shift) - 1);
 }
 
 void histogram_add(struct histogram *histogram, int64_t value_ns)

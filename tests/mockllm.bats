@@ -507,7 +507,9 @@ wait_for() { # FILTER: of GET /control/run
   wait_for '.open_streams == 1'
   chat -H 'X-Session-Id: s1' <"$BATS_TEST_TMPDIR/body" | jq -e '.error.code == "overlap"'
   end
-  run -18 wait "$client"
+  local status=0
+  wait "$client" || status=$?
+  [ "$status" = 18 ]
   [ "$(errors)" = '{"overlap":1}' ]
   # the first went on until the run's end cut it
   [ "$(ledger '[.rows[] | [.[2], .[6] != null, .[7], .[8]]]')" = '[[1,true,null,null]]' ]

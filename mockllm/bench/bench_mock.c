@@ -282,7 +282,8 @@ static int start_mock(const struct options *options, struct mock_process *mock, 
 	}
 	close(pipe_fd[1]);
 	auto_fclose FILE *output = fdopen(pipe_fd[0], "r");
-	return read_listening(output, &mock->port, err);
+	return output ? read_listening(output, &mock->port, err)
+		      : error_set(err, errno, "cannot read from the mock");
 }
 
 static void stop_mock(struct mock_process *mock)
@@ -444,7 +445,9 @@ static int read_options(int argc, char **argv, struct options *out, struct error
 		{"client-cpu", required_argument, NULL, CLIENT_CPU},
 		{0},
 	};
-	*out = (struct options){.streams = 2000,
+	*out = (struct options){.mock = "",
+		.tool = "",
+		.streams = 2000,
 		.events_per_s = 40000,
 		.turn_ms = 3000,
 		.mock_cpu = 0,
@@ -479,7 +482,7 @@ static int read_options(int argc, char **argv, struct options *out, struct error
 			return error_set(err, 0, "unknown option");
 		}
 	}
-	if (!failed && (optind < argc || !out->mock || !out->tool))
+	if (!failed && (optind < argc || !*out->mock || !*out->tool))
 		return error_set(err, 0, "--mock and --tool must be given");
 	return failed ? -1 : 0;
 }

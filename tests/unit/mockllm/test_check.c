@@ -591,23 +591,22 @@ static void free_play_wants_an_outline(void **state)
 {
 	(void)state;
 	static const struct {
-		const char *body;
-		enum fault fault;
-		const char *model;
-		bool stream, include_usage;
+		const char *body, *model;
 		int64_t answers;
+		enum fault fault;
+		bool stream, include_usage;
 	} rows[] = {
-		{"{\"model\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}",
-			FAULT_NONE, "a", false, false, 0},
+		{"{\"model\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "a", 0,
+			FAULT_NONE, false, false},
 		{"{\"model\":\"a\",\"stream\":true,\"stream_options\":{\"include_usage\":true},"
 		 "\"messages\":[{\"role\":\"user\"},{\"role\":\"assistant\"},{\"role\":\"tool\"},"
 		 "{\"role\":\"assistant\"}]}",
-			FAULT_NONE, "a", true, true, 2},
+			"a", 2, FAULT_NONE, true, true},
 		{"{\"model\":\"a\",\"messages\":[{\"role\":\"assistant\"},{\"role\":\"user\"},5]}",
-			FAULT_NONE, "a", false, false, 0},
-		{"{\"model\":\"a\",\"messages\":[]}", FAULT_MALFORMED, "", false, false, 0},
-		{"{\"model\":1,\"messages\":[{}]}", FAULT_MALFORMED, "", false, false, 0},
-		{"nonsense", FAULT_MALFORMED, "", false, false, 0},
+			"a", 0, FAULT_NONE, false, false},
+		{"{\"model\":\"a\",\"messages\":[]}", "", 0, FAULT_MALFORMED, false, false},
+		{"{\"model\":1,\"messages\":[{}]}", "", 0, FAULT_MALFORMED, false, false},
+		{"nonsense", "", 0, FAULT_MALFORMED, false, false},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct check_outline outline;
