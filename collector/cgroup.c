@@ -667,39 +667,51 @@ void cgroup_sweep(const struct cgroup *parent, const char *prefix, bool (*stale)
 	}
 }
 
+/* Hand down what can be had; what could not is found missing below. */
+static void enable_in(int fd)
+{
+	static const char *const names[] = {"+memory", "+cpu", "+cpuset", "+pids", "+io"};
+	struct error ignored;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		write_at(fd, "cgroup.subtree_control", names[i], &ignored);
+}
+
 int cgroup_enable(const struct cgroup *group, struct error *err)
 {
-	static const struct {
-		const char *name;
-		bool required;
-	} controllers[] = {
-		{"memory", true}, {"cpu", true}, {"cpuset", false}, {"pids", false}, {"io", false}};
 	if (!group->fs->v2)
 		return 0;
 	int fd = any_folder(group);
-	char there[1024];
-	if (read_at(fd, "cgroup.controllers", there, sizeof there, err))
+	char text[1024];
+	struct error why;
+	if (read_at(fd, "cgroup.controllers", text, sizeof text, err))
 		return -1;
-	for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++) {
-		const char *name = controllers[i].name;
-		char text[32];
-		snprintf(text, sizeof text, "+%s", name);
-		struct error why;
-		if (!has_word(there, name)) {
-			if (controllers[i].required)
-				return error_set(err, 0,
-					"cgroup '%s' has no controller '%s': enable it in the "
-					"groups above (cgroup.subtree_control), or at boot "
-					"(cgroup_enable=%s)",
-					group->paths[0], name, name);
-		} else if (write_at(fd, "cgroup.subtree_control", text, &why) &&
-			   controllers[i].required) {
-			return error_set(err, why.code,
-				"cannot hand controller '%s' down in cgroup '%s' (%s)", name,
-				group->paths[0], REMEDY);
-		}
+	if (!has_word(text, "memory"))
+		return error_set(err, 0,
+			"cgroup '%s' has no controller 'memory': enable it in the groups above "
+			"(cgroup.subtree_control), or at boot (cgroup_enable=memory)",
+			group->paths[0]);
+	enable_in(fd);
+	if (!write_at(fd, "cgroup.subtree_control", "+memory", &why))
+		return 0;
+	return error_set(err, why.code, "cannot hand controller 'memory' down in cgroup '%s' (%s)",
+		group->paths[0], REMEDY);
+}
+
+int cgroup_enable_path(const struct cgroup *group, struct error *err)
+{
+	if (!group->fs->v2)
+		return 0;
+	enable_in(group->fs->fds[0]);
+	auto_free char *path = xstrdup(group->paths[0]);
+	/* each prefix in its turn: "/a", "/a/b", … */
+	for (char *at = path + 1; (at = strchr(at, '/')); at++) {
+		*at = '\0';
+		auto_close int fd = open_folder(group->fs->fds[0], path);
+		if (fd >= 0)
+			enable_in(fd);
+		*at = '/';
 	}
-	return 0;
+	return cgroup_enable(group, err);
 }
 
 /* ---- containers and their leaves */

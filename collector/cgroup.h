@@ -110,8 +110,13 @@ bool cgroup_can_kill(const struct cgroup *group); /* by cgroup.kill */
 /* Wait until no process is left, at most timeout_ns. Fails with EBUSY. */
 int cgroup_wait_empty(const struct cgroup *group, int64_t timeout_ns, struct error *err);
 
-/* v2: let the groups below have the controllers; fails naming one that is not to be had. */
+/*
+ * v2: let the groups below have the controllers memory (required), cpu, cpuset, pids and io (where
+ * they can be had). cgroup_enable_path does so from the root down to the group, as far as that is
+ * permitted: systemd enables only what its own units ask for.
+ */
 int cgroup_enable(const struct cgroup *group, struct error *err);
+int cgroup_enable_path(const struct cgroup *group, struct error *err);
 
 /* ---- containers and their leaves */
 

@@ -197,7 +197,8 @@ int folder_write_json(
 
 int folder_append_run(struct folder *folder, const json_t *record, struct error *err)
 {
-	auto_free char *text = json_dumps(record, JSON_COMPACT);
+	/* Figures are rounded: 17 digits would show what binary makes of that. */
+	auto_free char *text = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(15));
 	if (!text)
 		die_oom();
 	auto_free char *line = xasprintf("%s\n", text);

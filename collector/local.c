@@ -174,7 +174,7 @@ struct local *local_new(const struct cgroup_fs *fs, const char *parent, struct e
 		return NULL;
 	}
 	local->folder = folder;
-	if (cgroup_enable(&local->parent, err) ||
+	if (cgroup_enable_path(&local->parent, err) ||
 		cgroup_make(&local->base, &local->parent, local->name, err) ||
 		cgroup_enable(&local->base, err)) {
 		local_free(local);
@@ -336,13 +336,17 @@ int local_start_launcher(struct local *local, const char *prefix, const char *na
 	const char *const argv[] = {program, "--once", "--socket", socket, "--name", name,
 		"--scratch", scratch, "--here", here, NULL};
 	struct cgroup made;
+	struct cgroup_limits possible = *limits;
+	/* Without the controller the launcher's affinity keeps the contender to its CPUs. */
+	if (!cgroup_has(&local->base, CGROUP_CPUSET))
+		*possible.cpus = '\0';
 	forget_ended_launchers(local);
 	if (mkdir(scratch, 0700) && errno != EEXIST)
 		return error_set(err, errno, "cannot make the scratch folder '%s'", scratch);
 	if (cgroup_make(&made, &local->base, name, err))
 		return -1;
 	pid_t pid = -1;
-	if (cgroup_set_limits(&made, limits, err) ||
+	if (cgroup_set_limits(&made, &possible, err) ||
 		(pid = start_process(local, "launcher", log, argv, err)) < 0 ||
 		cgroup_attach(&made, pid, err)) {
 		cgroup_close(&made);

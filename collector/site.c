@@ -111,9 +111,6 @@ static int start_launcher(struct site *site, size_t contender, struct error *err
 	auto_free char *socket = local_path(site->local_side, "launch.sock");
 	if (!prefix)
 		return -1;
-	/* Without the controller the launcher's affinity keeps the contender to its CPUs. */
-	if (site->fs.of[CGROUP_CPUSET] < 0)
-		*limits.cpus = '\0';
 	return local_start_launcher(site->local_side, prefix, who->manifest->name,
 		who->here ? who->here : "/", socket, &limits, &place->container, err);
 }

@@ -406,7 +406,7 @@ static bool open_real(struct real *real)
 	snprintf(real->name, sizeof real->name, "test-cgroup-%d", (int)getpid());
 	if (!cgroup_open_pid(&real->own, &real->fs, getpid(), NULL, &err) &&
 		!cgroup_open_parent(&real->parent, &real->own, &err) &&
-		!cgroup_enable(&real->parent, &err) &&
+		!cgroup_enable_path(&real->parent, &err) &&
 		!cgroup_make(&real->group, &real->parent, real->name, &err))
 		return true;
 	cgroup_close(&real->parent);
