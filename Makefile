@@ -195,6 +195,22 @@ unit-arm64:
 	@$(MAKE) --no-print-directory BUILD=$(ARM64) CC="aarch64-linux-gnu-gcc --sysroot=$(ARM64)/sysroot" \
 		EMULATOR="qemu-aarch64 -L $(ARM64)/sysroot" unit
 
+# ---- fuzzing: tests/fuzz/fuzz_*.c, each a program of libFuzzer's, built by clang from sources
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_CHECK := mockllm/escape.c mockllm/fault.c mockllm/hash.c mockllm/scan.c mockllm/script.c
+
+$(BUILD)/fuzz/fuzz_check: tests/fuzz/fuzz_check.c mockllm/check.c $(FUZZ_CHECK) $(wildcard common/*.c)
+	@mkdir -p $(@D)
+	clang -D_GNU_SOURCE -I. -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+		-o $@ tests/fuzz/fuzz_check.c $(FUZZ_CHECK) $(wildcard common/*.c) -ljansson -lm -lpthread
+
+## fuzz: feed the parsers of outside bytes with nonsense, FUZZ_SECONDS=60 each (clang)
+.PHONY: fuzz
+fuzz: $(FUZZ_TARGETS)
+	@for t in $(FUZZ_TARGETS); do mkdir -p $$t.corpus && \
+		$$t -max_total_time=$(FUZZ_SECONDS) -timeout=10 -artifact_prefix=$$t. $$t.corpus || exit 1; done
+
 # ---- the mock under load
 $(BUILD)/bench/bench-mock: $(call objects,mockllm/bench/*.c) $(filter-out %/main.o,$(MOCKLLM)) $(BUILD)/obj/collector/mock_client.o $(COMMON)
 	@mkdir -p $(@D)

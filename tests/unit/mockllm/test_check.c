@@ -338,6 +338,15 @@ static struct check_known known_of(int64_t turn, size_t flags)
 	return known;
 }
 
+static void assert_same_known(const struct check_known *a, const struct check_known *b)
+{
+	assert_int_equal(a->turn, b->turn);
+	assert_int_equal(a->length, b->length);
+	assert_true(hash_equal(a->hash, b->hash));
+	assert_int_equal(a->text_bytes, b->text_bytes);
+	assert_int_equal(a->members, b->members);
+}
+
 static void wrong_requests_are_told_apart(void **state)
 {
 	(void)state;
@@ -354,7 +363,7 @@ static void wrong_requests_are_told_apart(void **state)
 				fail_msg("%s: %s, '%s'", wrong_rows[i].name, fault_name(fault),
 					result.detail);
 			assert_true(*result.detail);
-			assert_memory_equal(&known, &before, sizeof known);
+			assert_same_known(&known, &before);
 			json_decref(object);
 		}
 	}
@@ -499,7 +508,7 @@ static void the_due_turn_may_be_asked_again(void **state)
 	json_t *object = right_object(TURN);
 	assert_int_equal(check_object(object, JSON_COMPACT, &known), FAULT_NONE);
 	assert_true(result.was_scanned);
-	assert_memory_equal(&known, &before, sizeof known);
+	assert_same_known(&known, &before);
 	json_decref(object);
 }
 
