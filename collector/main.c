@@ -65,13 +65,13 @@ static int watch_signals(struct loop *loop, struct error *err)
 static void run_usage(FILE *out)
 {
 	fputs("usage: collector run PLAN [options]\n"
-	      "       collector run --resume DIR [options]\n"
+	      "       collector run [PLAN] --resume DIR [options]\n"
 	      "Play a plan and write its results. Mock and launchers are started here, unless\n"
 	      "--listen says that they are containers.\n"
 	      "  --out DIR              results folder, if it is not there yet; else the folder "
 	      "in\n"
 	      "                         which NAME-UTC is made (default: results)\n"
-	      "  --resume DIR           go on with the results in DIR\n"
+	      "  --resume DIR           go on with the results in DIR; a PLAN must be theirs\n"
 	      "  --contenders LIST      instead of the plan's: names or manifest files\n"
 	      "  --sessions LIST        instead of the plan's\n"
 	      "  --scenarios LIST       instead of the plan's: names or files\n"
@@ -175,7 +175,8 @@ static int run(int argc, char **argv)
 		}
 	}
 	struct error err;
-	if (optind + !options.resume != argc) {
+	bool has_plan = optind + 1 == argc;
+	if (!has_plan && (optind != argc || !options.resume)) {
 		error_set(&err, 0, "run: needs one PLAN, or --resume DIR (collector run --help)");
 		return fail(&err, EXIT_USAGE);
 	}
@@ -183,7 +184,7 @@ static int run(int argc, char **argv)
 		error_set(&err, 0, "run: --listen and --mock-control go together");
 		return fail(&err, EXIT_USAGE);
 	}
-	options.plan_path = argv[optind];
+	options.plan_path = has_plan ? argv[optind] : NULL;
 	bool bad_input = false;
 	struct loop *loop = loop_new(&err);
 	int result =

@@ -541,6 +541,23 @@ static void print_order(const struct play *play, FILE *out)
 	fprintf(out, "%" PRId64 " runs, about %s, plan %s\n", open, left, play->plan->sha256);
 }
 
+/* A plan named beside the results must be the one that they were begun with. */
+static int check_same_plan(const struct play *play, const struct plan *begun, struct error *err)
+{
+	if (!play->options->plan_path)
+		return 0;
+	struct plan *named =
+		plan_read_file(play->options->plan_path, &play->options->overrides, err);
+	if (!named)
+		return -1;
+	bool same = !strcmp(named->sha256, begun->sha256);
+	plan_free(named);
+	return same ? 0
+		    : error_set(err, 0,
+			      "%s: is not the plan that '%s' was begun with: leave it out",
+			      play->options->plan_path, play->options->resume);
+}
+
 /* The plan of a results folder; its contenders' folders come from environment.json. */
 static struct plan *reopen(struct play *play, struct error *err)
 {
@@ -550,7 +567,9 @@ static struct plan *reopen(struct play *play, struct error *err)
 		return NULL;
 	json_t *resolved = json_read_file(plan_path, err);
 	struct plan *plan = resolved ? plan_read_resolved(resolved, plan_path, err) : NULL;
-	play->environment = plan ? json_read_file(environment_path, err) : NULL;
+	play->environment = plan && !check_same_plan(play, plan, err)
+				    ? json_read_file(environment_path, err)
+				    : NULL;
 	if (!play->environment) {
 		plan_free(plan);
 		return NULL;

@@ -12,7 +12,7 @@ struct error;
 struct loop;
 
 struct play_options {
-	const char *plan_path; /* NULL with resume */
+	const char *plan_path; /* may be NULL with resume; else it must be the same plan */
 	const char *resume;    /* results folder to go on with */
 	const char *out;       /* see folder_make */
 	struct plan_overrides overrides;
