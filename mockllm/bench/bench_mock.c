@@ -321,7 +321,7 @@ static json_t *make_scenario(const struct options *options)
 		400, "chunk_interval_ms", "uniform", interval_ms, "spread", 0.3, "spread_first_ms",
 		(json_int_t)options->turn_ms, "chunks", (json_int_t)(chunks > 4 ? chunks : 4),
 		"chunk_bytes", "min", 12, "max", 28, "tools", "kind", "tmtool", "calls", "min", 1,
-		"max", 1, "sleep_ms", "min", 0, "max", 0, "output_bytes", "min", 26000, "max",
+		"max", 1, "sleep_ms", "min", 0, "max", 0, "output_bytes", "min", 22784, "max",
 		32768);
 }
 

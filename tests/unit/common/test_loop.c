@@ -188,6 +188,32 @@ static void run_ends_by_stop(void **state)
 	assert_int_equal(loop_run(loop, &err), 0);
 }
 
+static void record_and_set_again(struct timer *timer)
+{
+	record(timer);
+	loop_timer_set(loop, timer, now_ns());
+}
+
+/* From within a long callback: what is due is run once, a timer that sets itself anew not twice. */
+static void due_timers_are_run_at_once(void **state)
+{
+	(void)state;
+	order_length = 0;
+	struct recorder due = {.timer.expired = record_and_set_again, .id = 1};
+	struct recorder later = {.timer.expired = record, .id = 2};
+	loop_timer_set(loop, &due.timer, now_ns());
+	loop_timer_set(loop, &later.timer, now_ns() + 3600 * NS_PER_S);
+	loop_run_due(loop);
+	assert_int_equal(order_length, 1);
+	assert_int_equal(order[0], 1);
+	loop_run_due(loop);
+	assert_int_equal(order_length, 2);
+	loop_timer_clear(loop, &due.timer);
+	loop_run_due(loop);
+	assert_int_equal(order_length, 2);
+	loop_timer_clear(loop, &later.timer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +226,7 @@ int main(void)
 			slot_taken_anew_does_not_get_old_events, setup, teardown),
 		cmocka_unit_test_setup_teardown(bad_descriptor_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(run_ends_by_stop, setup, teardown),
+		cmocka_unit_test_setup_teardown(due_timers_are_run_at_once, setup, teardown),
 	};
 	return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
 }
