@@ -51,6 +51,7 @@ tr -d - </proc/sys/kernel/random/uuid >"$root/etc/machine-id"
 echo turnmeter-vm >"$root/etc/hostname"
 printf '127.0.0.1 localhost turnmeter-vm\n::1 localhost\n' >"$root/etc/hosts"
 : >"$root/etc/fstab"
+: >"$root/etc/resolv.conf"
 kernel=$(basename "$root"/usr/lib/modules/*)
 depmod -b "$root" "$kernel"
 
@@ -84,7 +85,7 @@ for module in "${initrd_modules[@]}"; do
 done
 (cd "$initrd" && find . | cpio --quiet -o -H newc | gzip -1) >"$work/initrd.gz"
 
-mke2fs -q -t ext4 -O ^has_journal -m 0 -E lazy_itable_init=1,nodiscard -d "$root" "$work/root.img" 6G
+mke2fs -q -t ext4 -O ^has_journal -m 0 -E lazy_itable_init=1,nodiscard -d "$root" "$work/root.img" 6G >/dev/null
 cp "$root/boot/vmlinuz-$kernel" "$work/vmlinuz"
 mv "$work/vmlinuz" "$out/vmlinuz"
 mv "$work/initrd.gz" "$out/initrd"

@@ -41,7 +41,7 @@ add() { # NAME PATH
 }
 
 boot() {
-  local drives=() append="quiet panic=-1 mitigations=off TERM=dumb systemd.unit=job.service systemd.show_status=no"
+  local drives=() append="quiet panic=-1 maxcpus=1 mitigations=off TERM=dumb systemd.unit=job.service systemd.show_status=no"
   truncate -s 0 "$work/out.tar"
   truncate -s 2G "$work/out.tar"
   drives+=(-drive "file=$disks/root.img,format=raw,if=virtio,snapshot=on,cache=unsafe")

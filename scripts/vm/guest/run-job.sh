@@ -1,6 +1,11 @@
 #!/bin/bash
 # Runs the job of the second disk and powers the machine off. See scripts/vm/run.sh for both disks.
+echo 1 >/sys/devices/system/cpu/cpu1/online
 mkdir -p /job /out
+if [ -b /dev/vdd ]; then
+  mkdir -p /var/lib/docker
+  mount -t ext4 /dev/vdd /var/lib/docker
+fi
 uptime=$(cut -d ' ' -f 1 /proc/uptime)
 echo "job: starts after $uptime s of uptime, kernel $(uname -r), $(uname -m)"
 # Only small files are unpacked; a large one is read off the disk where it is needed (job_file NAME).

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Boots the virtual machine of an architecture, plays the plans of tests/vm in containers there, and judges what
+# comes back: one JSON line an assertion on stdout, exit 1 when one does not hold.
+#   scripts/vm/check.sh amd64|arm64
+# Needs root. Disks and results are kept under BUILD/vm/ARCH.
+set -euo pipefail
+
+# Everything that came back, held against what must be.
+judge() { # ARCH FOLDER JOB-STATUS SECONDS
+  local plan retried=false options=()
+  for plan in smoke memory quota reattach; do
+    cat "$2/$plan"/*/runs.jsonl >"$2/$plan.jsonl" 2>/dev/null || true
+    options+=(--slurpfile "$plan" "$2/$plan.jsonl")
+  done
+  touch "$2/observations.jsonl"
+  [ ! -f "$2/console.first.log" ] || retried=true
+  jq -n -c --arg arch "$1" --argjson job_status "$3" --argjson seconds "$4" --argjson retried "$retried" \
+    --argjson observed "$(jq -s 'map({(.name): .value}) | add // {}' "$2/observations.jsonl")" \
+    "${options[@]}" -f tests/vm/judge.jq | tee "$2/assertions.jsonl"
+  jq -e -s 'last | .assertions > 0 and .failed == 0' "$2/assertions.jsonl" >/dev/null
+}
+
+main() {
+  local here arch=${1:-} disks started=$SECONDS
+  here=$(cd "$(dirname "$0")" && pwd)
+  case $arch in
+  amd64 | arm64) ;;
+  *)
+    echo "check.sh: architecture '$arch': must be amd64 or arm64" >&2
+    exit 2
+    ;;
+  esac
+  cd "$here/../.."
+  disks=${BUILD:-build}/vm/$arch
+  "$here/images.sh" "$arch" "$disks"
+  work=$(mktemp -d "$disks/check.XXXXXX")
+  trap 'rm -rf "$work"' EXIT
+  mkdir "$work/checkout"
+  git ls-files -z --cached --others --exclude-standard -- docker-compose.yml configs scripts tests/vm |
+    tar -c --null -T - | tar -x -C "$work/checkout"
+  local built=$((SECONDS - started)) status=0
+  "$here/run.sh" -t 900 -o "$disks/check" -d "$disks/docker.img" "$arch" tests/vm/job.sh \
+    checkout="$work/checkout" >&2 || status=$?
+  local total=$((SECONDS - started))
+  judge "$arch" "$disks/check" "$status" "{\"disks\":$built,\"machine\":$((total - built))}"
+}
+
+main "$@"

@@ -1,0 +1,84 @@
+# Judges what tests/vm/job.sh brought out of the virtual machine: one object an assertion.
+# In: $arch, $seconds; $smoke, $memory, $quota, $reattach (records of runs.jsonl); $observed (NAME -> VALUE);
+# $job_status, $retried (the emulated kernel had to be booted twice).
+
+def assertion($plan; $what; $subject; $pass; $found):
+  {arch: $arch, plan: $plan, assertion: $what, subject: $subject, pass: ($pass == true), found: $found};
+
+def subject: "\(.contender), \(.sessions) sessions\(if .warm_up then ", warm-up" else "" end)";
+
+# memory.peak and memory.stat are counted in batches of 64 pages a CPU, two CPUs here; largest page 64 KiB.
+def resolution: 64 * 4096 * 2;
+
+def went_well($plan): (
+  assertion($plan; "outcome is ok"; subject; .outcome == "ok"; [.outcome, .outcome_detail]),
+  assertion($plan; "valid"; subject; .valid; .invalid_reasons),
+  measured($plan)
+);
+
+def measured($plan): (
+  assertion($plan; "not timed under emulation"; subject; .timed == false; .timed),
+  assertion($plan; "backend is v2"; subject; .cgroup_backend == "v2"; .cgroup_backend),
+  assertion($plan; "limits are in force as asked"; subject;
+    .limits.in_force.memory_bytes == .limits.asked.memory_bytes
+    and .limits.in_force.cpu_quota == .limits.asked.cpu_quota
+    and .limits.in_force.cpus == "1"; .limits)
+);
+
+def figures($plan): (
+  assertion($plan; "memory.peak is there, within the limit"; subject;
+    (.memory_peak_bytes | type) == "number" and .memory_peak_bytes > 0
+    and .memory_peak_bytes <= .limits.in_force.memory_bytes; .memory_peak_bytes),
+  (.memory_at_peak as $stat | (.memory_peak_bytes // .memory_peak_cold_bytes) as $peak
+  | assertion($plan; "memory.peak agrees with memory.stat"; subject;
+    $stat != null and $stat.anon > 0
+    and $stat.anon + $stat.file + $stat.kernel + $stat.sock <= $peak + resolution
+    and $stat.shmem <= $stat.file
+    and $stat.total <= $peak + resolution; {peak: $peak, stat: $stat})),
+  ((.cpu_startup_usec // 0) + (.cpu_usec_per_turn // 0) * .correct_turns | . ) as $cpu
+  | assertion($plan; "CPU time is more than nothing, no more than there was"; subject;
+      .cpu_usec_per_turn > 0 and $cpu <= .wall_usec * 1.05
+      and ((.cpu_user_usec_per_turn + .cpu_system_usec_per_turn - .cpu_usec_per_turn) | fabs)
+          <= 0.02 * .cpu_usec_per_turn + 2;
+      {cpu_usec: $cpu, wall_usec, per_turn: [.cpu_usec_per_turn, .cpu_user_usec_per_turn, .cpu_system_usec_per_turn]})
+);
+
+def of($records; $contender): $records | map(select(.contender == $contender));
+
+[
+  assertion("machine"; "the job ran to its end"; "run.sh"; $job_status == 0; $job_status),
+  # told, not judged: it says something of the emulation only
+  assertion("machine"; "the emulated kernel was booted once more"; "run.sh"; true; $retried),
+
+  assertion("smoke"; "exit code"; "collector"; $observed.smoke_exit == 0; $observed.smoke_exit),
+  ($observed.contenders // "" | split(",")[] | . as $name
+    | assertion("smoke"; "every contender was measured"; $name; of($smoke; $name) | length >= 2;
+        of($smoke; $name) | length)),
+  ($smoke[] | went_well("smoke"), figures("smoke")),
+
+  assertion("memory"; "exit code: played, some runs not ok"; "collector"; $observed.memory_exit == 3;
+    $observed.memory_exit),
+  (of($memory; "node") | assertion("memory"; "a contender over its limit reads oom"; "node";
+    length > 0 and all(.outcome == "oom" and .memory_peak_at_limit); map([.outcome, .outcome_detail]))),
+  (of($memory; "c") | assertion("memory"; "the suite goes on"; "c"; length > 0 and all(.outcome == "ok");
+    map([.outcome, .outcome_detail]))),
+  ($memory[] | measured("memory")),
+
+  assertion("quota"; "exit code"; "collector"; $observed.quota_exit == 0; $observed.quota_exit),
+  ($quota[] | went_well("quota"),
+    assertion("quota"; "throttling shows"; subject; .nr_throttled > 0 and .throttled_usec > 0;
+      {nr_throttled, throttled_usec, wall_usec})),
+
+  assertion("reattach"; "a run of the killed collector was there"; "leaf";
+    ($observed.leaf_of_the_killed // "") | startswith("turnmeter-run-"); $observed.leaf_of_the_killed),
+  assertion("reattach"; "the launcher is the same process"; "agent-c"; $observed.launcher_is_the_same;
+    $observed.launcher_is_the_same),
+  assertion("reattach"; "exit code of the second collector"; "collector"; $observed.reattach_exit == 0;
+    $observed.reattach_exit),
+  assertion("reattach"; "no leaf is left"; "leaf"; $observed.leaves_left == 0; $observed.leaves_left),
+  assertion("reattach"; "the second collector measured"; "c"; $reattach | length > 0; $reattach | length),
+  ($reattach[] | went_well("reattach"), figures("reattach"))
+]
+| . as $all
+| ($all[]),
+  {arch: $arch, assertions: ($all | length), failed: ($all | map(select(.pass | not)) | length), seconds: $seconds}
