@@ -255,6 +255,12 @@ base-image:
 images-for-this-machine:
 	@BUILD=$(BUILD) scripts/up.sh --images-only
 
+## vm-check: every contender in containers in a virtual machine with cgroup v2, ARCH=amd64 or arm64 (as root)
+.PHONY: vm-check
+vm-check:
+	@scripts/deps.sh vm
+	@BUILD=$(BUILD) scripts/vm/check.sh $(or $(ARCH),amd64)
+
 ## clean: remove what was built; with IMAGES=1 the containers, images and engine data too
 .PHONY: clean
 clean:

@@ -84,6 +84,7 @@ main() {
   mkdir -p "$out"
   work=$(mktemp -d "$out/images.XXXXXX")
   trap clean EXIT
+  has_client && has_compose && command -v dockerd >/dev/null || "$here/setup.sh" >&2
   "$here/engine.sh" start >&2
   require_docker
   build
