@@ -32,7 +32,9 @@ main() {
   esac
   cd "$here/../.."
   disks=${BUILD:-build}/vm/$arch
+  "$here/rootfs.sh" "$arch" "$disks" &
   "$here/images.sh" "$arch" "$disks"
+  wait $! # fails if the disk could not be made
   work=$(mktemp -d "$disks/check.XXXXXX")
   trap 'rm -rf "$work"' EXIT
   mkdir "$work/checkout"

@@ -82,9 +82,12 @@ main() {
   arch=$1 out=$2 loader=
   is_root || die "the disk of images is made by root: run it with sudo"
   mkdir -p "$out"
+  out=$(realpath "$out")
   work=$(mktemp -d "$out/images.XXXXXX")
   trap clean EXIT
-  has_client && has_compose && command -v dockerd >/dev/null || "$here/setup.sh" >&2
+  if ! has_client || ! has_compose || ! command -v dockerd >/dev/null; then
+    "$here/setup.sh" >&2
+  fi
   "$here/engine.sh" start >&2
   require_docker
   build

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes what a virtual machine boots from: a kernel, a small initrd and a root disk with Debian 13,
-# systemd, Docker and compose.
+# systemd, Docker and compose. Does nothing when they are there and were made by this same recipe.
 #   scripts/vm/rootfs.sh amd64|arm64 DIR      writes DIR/vmlinuz, DIR/initrd, DIR/root.img
 # Packages are unpacked, never installed: no maintainer script runs, so a foreign architecture costs
 # no emulation and both are made in the same way. What those scripts would have left behind and a
@@ -30,6 +30,10 @@ masked_units=(
   systemd-creds.socket systemd-initctl.socket systemd-hostnamed.socket systemd-logind.service
 )
 
+recipe=$(cat "$0" "$here"/guest/* | sha256sum)
+if [ "$(cat "$out/recipe" 2>/dev/null)" = "$recipe" ]; then
+  exit
+fi
 mkdir -p "$out"
 work=$(mktemp -d "$out/rootfs.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -90,3 +94,4 @@ cp "$root/boot/vmlinuz-$kernel" "$work/vmlinuz"
 mv "$work/vmlinuz" "$out/vmlinuz"
 mv "$work/initrd.gz" "$out/initrd"
 mv "$work/root.img" "$out/root.img"
+echo "$recipe" >"$out/recipe"

@@ -22,16 +22,6 @@ usage() {
   exit 2
 }
 
-# The root disk, unless the one that is there was made by the same recipe.
-make_disk() {
-  local recipe
-  recipe=$(cat "$here/rootfs.sh" "$here"/guest/* | sha256sum)
-  if [ "$(cat "$disks/recipe" 2>/dev/null)" != "$recipe" ]; then
-    "$here/rootfs.sh" "$arch" "$disks"
-    echo "$recipe" >"$disks/recipe"
-  fi
-}
-
 # Appends a file or a folder to the job's disk under a name.
 add() { # NAME PATH
   local path
@@ -84,9 +74,9 @@ main() {
   arm64) qemu=(qemu-system-aarch64 -machine virt -cpu "max,pauth-impdef=on") console=ttyAMA0 ;;
   *) usage ;;
   esac
-  disks=${BUILD:-$here/../../build}/vm/$arch
+  disks=$(realpath -m "${BUILD:-$here/../../build}/vm/$arch")
   out=${out:-$disks/out}
-  make_disk
+  "$here/rootfs.sh" "$arch" "$disks"
 
   rm -rf "$out"
   mkdir -p "$out"
