@@ -78,9 +78,9 @@ static void linear_ticks(struct axis *axis)
 		      : rough <= 2 * decade ? 2 * decade
 		      : rough <= 5 * decade ? 5 * decade
 					    : 10 * decade;
-	for (double value = ceil(axis->min / step) * step; value <= axis->max + step / 1000;
-		value += step)
-		add_tick(axis, fabs(value) < step / 1000 ? 0 : value);
+	double first = ceil(axis->min / step);
+	for (int i = 0; i < TICKS_MAX && (first + i) * step <= axis->max + step / 1000; i++)
+		add_tick(axis, (first + i) * step);
 }
 
 /* Decades, and 2 and 5 of each where there are few; within one decade even steps tell more. */

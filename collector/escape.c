@@ -53,7 +53,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
 }
 
-/* Add text with each ASCII character of `special` as `replace` makes it. */
+/* Add text with each ASCII character of `special` as `replace` makes it; NULL: none is special. */
 static void escape(struct buf *out, const char *text, const char *special,
 	void (*replace)(struct buf *out, char c))
 {
@@ -64,7 +64,7 @@ static void escape(struct buf *out, const char *text, const char *special,
 			add(out, " ", 1);
 		else if (acts(c))
 			add(out, "?", 1);
-		else if (c < 0x80 && strchr(special, (int)c))
+		else if (c < 0x80 && replace && strchr(special, (int)c))
 			replace(out, (char)c);
 		else
 			add(out, at, length);

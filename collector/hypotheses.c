@@ -40,7 +40,7 @@ static int read_cells(const json_t *object, const char *where, const char *path,
 static int read_hypothesis(const json_t *object, const char *where, const char *path,
 	struct hypothesis *out, struct error *err)
 {
-	*out = (struct hypothesis){NULL};
+	*out = (struct hypothesis){.relation = "", .left = "", .scenario = ""};
 	const json_t *cells;
 	const struct json_field fields[] = {
 		{"statement", JSON_FIELD_TEXT, false, &out->statement, 1, STATEMENT_MAX, 0, 0,
@@ -103,20 +103,35 @@ static int check_names(const json_t *plan, const struct hypothesis *hypothesis, 
 		hypothesis->sessions);
 }
 
-int hypotheses_check(const json_t *plan, const char *where, struct error *err)
+static int read_checked(const json_t *plan, const json_t *object, size_t i, const char *where,
+	struct hypothesis *out, struct error *err)
+{
+	auto_free char *path = xasprintf("hypotheses[%zu]", i);
+	return read_hypothesis(object, where, path, out, err) ||
+			       check_names(plan, out, where, path, err)
+		       ? -1
+		       : 0;
+}
+
+static int check_list(const json_t *plan, const char *where, struct error *err)
 {
 	const json_t *list = json_object_get(plan, "hypotheses");
-	if (list && !json_is_null(list) && !json_is_array(list))
-		return error_set(err, 0, "%s: hypotheses: must be an array, is %s", where,
-			json_describe(list));
+	if (!list || json_is_null(list) || json_is_array(list))
+		return 0;
+	return error_set(
+		err, 0, "%s: hypotheses: must be an array, is %s", where, json_describe(list));
+}
+
+int hypotheses_check(const json_t *plan, const char *where, struct error *err)
+{
+	if (check_list(plan, where, err))
+		return -1;
 	size_t i;
 	const json_t *object;
-	json_array_foreach(list, i, object)
+	json_array_foreach(json_object_get(plan, "hypotheses"), i, object)
 	{
-		auto_free char *path = xasprintf("hypotheses[%zu]", i);
 		struct hypothesis hypothesis;
-		if (read_hypothesis(object, where, path, &hypothesis, err) ||
-			check_names(plan, &hypothesis, where, path, err))
+		if (read_checked(plan, object, i, where, &hypothesis, err))
 			return -1;
 	}
 	return 0;
@@ -214,17 +229,18 @@ static const char *verdict(const struct hypothesis *hypothesis, const struct fin
 json_t *hypotheses_judge(
 	const json_t *plan, const struct cells *cells, const char *where, struct error *err)
 {
-	if (hypotheses_check(plan, where, err))
+	if (check_list(plan, where, err))
 		return NULL;
+	json_auto_t *out = json_array();
 	const json_t *list = json_object_get(plan, "hypotheses");
-	json_t *out = json_array();
 	double confidence = 1 - 0.05 / (double)json_array_size(list);
 	size_t i;
 	json_t *object;
 	json_array_foreach(list, i, object)
 	{
 		struct hypothesis hypothesis;
-		read_hypothesis(object, where, "", &hypothesis, err); /* checked above */
+		if (read_checked(plan, object, i, where, &hypothesis, err))
+			return NULL;
 		struct finding finding = find(cells, &hypothesis, confidence);
 		json_t *judged = json_copy(object);
 		json_object_set_new(judged, "unit",
@@ -243,5 +259,5 @@ json_t *hypotheses_judge(
 			judged, "reason", finding.why ? json_text(finding.why, 400) : json_null());
 		json_array_append_new(out, judged);
 	}
-	return out;
+	return json_incref(out);
 }

@@ -82,7 +82,7 @@ static void csv_has_a_row_for_each_cell_and_figure(void **state)
 	(void)state;
 	auto_free char *csv = made(report_csv, mixed);
 	static char cells[64][512], titles[64][512];
-	size_t columns, count, rows = 0, memory = 0;
+	size_t columns = 0, count = 0, rows = 0, memory = 0;
 	const char *at = next_record(csv, titles, &columns);
 	assert_int_equal(columns, 27);
 	assert_string_equal(titles[15], "figure");
@@ -206,7 +206,7 @@ static void the_page_says_what_the_summary_says(void **state)
 	auto_free char *page = made(report_html, mixed);
 	static const char *const parts[] = {
 		"At 3 concurrent sessions <strong>C, libcurl</strong> needs the least memory (3.52 "
-		"MiB), "
+		"MiB), ",
 		"adds the least to a turn (2.48 ms), needs the least CPU a turn (1.04 ms).",
 		"<small>873 sessions/GiB</small>",
 		"×122 [121, 122]",  /* startup of node against c */

@@ -182,7 +182,8 @@ static void hodges_lehmann_inverts_the_test(void **state)
 			}
 			assert_true(interval.confidence >= confidences[c]);
 			assert_true(estimate >= interval.lo && estimate <= interval.hi);
-			for (double m = -0.5005; m < 1.5; m += 0.00297) {
+			for (int step = 0; step < 670; step++) {
+				double m = -0.5005 + 0.00297 * step;
 				bool inside = m > interval.lo && m < interval.hi;
 				assert_int_equal(
 					inside, p_value(values, count, m) > 1 - confidences[c]);
