@@ -9,6 +9,7 @@ import process from 'node:process';
 
 const EVENT_MAX = 16 * 1024 * 1024; // one line, and the data of one event
 const ERROR_BODY_MAX = 64 * 1024;
+const READ_BYTES = 4096;
 const REDIRECTS_MAX = 5;
 const RETRY_AFTER_MAX_MS = 60_000;
 const AFTER_EXIT_MS = 100;
@@ -475,16 +476,48 @@ function retryAfterMs(headers) {
 	return Number.isNaN(wait) ? null : Math.min(Math.max(wait, 0), RETRY_AFTER_MAX_MS);
 }
 
-async function failedResponse(response) {
-	const reader = response.body?.getReader();
-	const decoder = new TextDecoder();
-	let text = '';
-	while (reader && text.length < ERROR_BODY_MAX) {
-		const { done, value } = await reader.read();
-		if (done) break;
-		text += decoder.decode(value, { stream: true });
+// Reads a body into one buffer that is used again and again: Deno otherwise allocates 64 KB for each
+// event. Bun's bodies cannot do it and bring buffers of their own.
+class BodyReader {
+	#reader;
+	#space = new Uint8Array(READ_BYTES);
+
+	constructor(body) {
+		try {
+			this.#reader = body.getReader({ mode: 'byob' });
+		} catch {
+			this.#reader = body.getReader();
+			this.#space = null;
+		}
 	}
-	reader?.cancel().catch(() => {});
+
+	// A promise of {done, value}; hand the value back when its bytes have been used.
+	read() {
+		return this.#space === null ? this.#reader.read() : this.#reader.read(this.#space);
+	}
+
+	reuse(value) {
+		if (this.#space !== null) this.#space = new Uint8Array(value.buffer);
+	}
+
+	cancel() {
+		this.#reader.cancel().catch(() => {});
+	}
+}
+
+async function failedResponse(response) {
+	let text = '';
+	if (response.body) {
+		const reader = new BodyReader(response.body);
+		const decoder = new TextDecoder();
+		while (text.length < ERROR_BODY_MAX) {
+			const { done, value } = await reader.read();
+			if (done) break;
+			text += decoder.decode(value, { stream: true });
+			reader.reuse(value);
+		}
+		reader.cancel();
+	}
 	const { status } = response;
 	const retryable = status === 408 || status === 409 || status === 429 || status >= 500;
 	return new TurnError(
@@ -518,7 +551,11 @@ async function post(session, body, signal) {
 async function drain(reader, watchdog) {
 	const timer = setTimeout(() => watchdog.abort(), DRAIN_MS);
 	try {
-		while (!(await reader.read()).done);
+		for (;;) {
+			const { done, value } = await reader.read();
+			if (done) break;
+			reader.reuse(value);
+		}
 	} catch {
 		// a connection less to use again
 	}
@@ -557,7 +594,7 @@ async function attemptTurn(session, body, connection) {
 			if (!answer.done) answer.take(data);
 		});
 		const decoder = new TextDecoder();
-		const reader = response.body.getReader();
+		const reader = new BodyReader(response.body ?? new Response('').body);
 		while (!answer.done) {
 			const { done, value } = await reader.read();
 			if (done) {
@@ -567,6 +604,7 @@ async function attemptTurn(session, body, connection) {
 				break;
 			}
 			parser.push(decoder.decode(value, { stream: true }));
+			reader.reuse(value);
 		}
 		if (answer.done) {
 			if (!over) drain(reader, watchdog);

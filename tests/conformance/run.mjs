@@ -63,12 +63,12 @@ for (const agent of Object.keys(runtimeCases))
 const prefix = path.resolve(options.prefix);
 
 function agentOfManifest(name) {
-	const file = path.join(options.contenders, `${name}.json`);
+	const file = name.endsWith('.json') ? name : path.join(options.contenders, `${name}.json`);
 	if (!existsSync(file)) usage(`no manifest '${file}'`);
 	const manifest = JSON.parse(readFileSync(file));
-	const resolve = (text) => text.replaceAll('{prefix}', prefix);
+	const resolve = (text) => text.replaceAll('{prefix}', prefix).replaceAll('{here}', path.dirname(path.resolve(file)));
 	const environment = Object.entries(manifest.environment ?? {}).map(([key, value]) => [key, resolve(value)]);
-	return { name, command: manifest.command.map(resolve), environment: Object.fromEntries(environment) };
+	return { name: manifest.name, command: manifest.command.map(resolve), environment: Object.fromEntries(environment) };
 }
 
 const agents = options.agents.split(',').filter(Boolean).map(agentOfManifest);

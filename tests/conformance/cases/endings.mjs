@@ -44,6 +44,8 @@ export default [
 	...bad('cut', 'the connection is closed within the stream', stream(say('Hi.'), fragments(touch), 20, CLOSE), /./, { check: untouched }),
 	...bad('reset', 'the connection is reset within the stream', stream(say('Hi.'), fragments(touch), 20, RESET), /./, { check: untouched }),
 	...bad('empty', 'a stream without any event', stream(''.padEnd(1, '\n')), /./),
+	...bad('no-body', 'status 200 with an empty body', plain(200, ''), /./),
+	...bad('no-content', 'status 204', ['HTTP/1.1 204 No Content\r\n\r\n'], /./),
 	...bad('error-event', 'an error event under status 200', stream(say('H'), event(apiError('The model fell over.'))), /The model fell over\./),
 	...bad('error-event-and-done', 'an error event, then [DONE]', stream(event(apiError('Overloaded.')), DONE), /Overloaded\./),
 	...bad('error-string', 'an error event whose error is a string', stream(event({ error: 'Out of luck' })), /Out of luck/),
