@@ -27,15 +27,37 @@ COPY common common
 COPY mockllm mockllm
 COPY collector collector
 COPY agent/c agent/c
+COPY agent/floor agent/floor
 RUN target make -s -j"$(nproc)" BUILD=/build CC=TRIPLET-gcc \
-    STATIC_CC="TRIPLET-gcc -specs /usr/lib/MUSL/musl-gcc.specs" binaries \
+    STATIC_CC="TRIPLET-gcc -specs /usr/lib/MUSL/musl-gcc.specs" binaries floor \
     && target TRIPLET-strip /build/prefix/bin/*
 # One tree an image: the programs, and the shared libraries they need that the base image may lack.
 COPY scripts/docker/image-tree.sh /usr/local/bin/image-tree
 RUN image-tree /build/prefix/bin /image/launcher launcher tmtool \
     && image-tree /build/prefix/bin /image/mockllm mockllm tmtool \
     && image-tree /build/prefix/bin /image/collector collector \
-    && image-tree /build/prefix/bin /image/agent-c agent-c
+    && image-tree /build/prefix/bin /image/agent-c agent-c \
+    && image-tree /build/prefix/bin /image/agent-floor agent-floor
+
+# ---- the agent in Rust; its crates are Debian's packages, as in scripts/rust-stage.sh
+FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS cargo
+ARG BUILDARCH TARGETARCH
+COPY scripts/docker/target.sh /usr/local/bin/target
+COPY agent/rust/packages.txt /src/
+RUN --mount=type=cache,target=/var/cache/apt,id=turnmeter-apt-cargo,sharing=locked \
+    rm -f /etc/apt/apt.conf.d/docker-clean \
+    && { [ "$TARGETARCH" = "$BUILDARCH" ] || dpkg --add-architecture "$TARGETARCH"; } \
+    && export DEBIAN_FRONTEND=noninteractive \
+    && apt-get -qq update \
+    && target apt-get -qq install -y --no-install-recommends $(cat /src/packages.txt) >/dev/null
+
+FROM cargo AS rust
+ARG TARGETARCH
+WORKDIR /src
+COPY agent/rust/Cargo.toml ./
+COPY agent/rust/src src
+COPY scripts/docker/cargo-build.sh /usr/local/bin/cargo-build
+RUN cargo-build /src /image/rust/opt/turnmeter/bin agent-rust
 
 # ---- JavaScript runtimes, pinned by the lock file
 FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS npm
@@ -80,6 +102,12 @@ ENTRYPOINT ["/opt/turnmeter/bin/launcher"]
 
 FROM agent AS agent-c
 COPY --from=programs /image/agent-c /
+
+FROM agent AS agent-floor
+COPY --from=programs /image/agent-floor /
+
+FROM agent AS agent-rust
+COPY --from=rust /image/rust /
 
 FROM agent AS agent-js
 COPY agent/js/agent.mjs /opt/turnmeter/js/agent.mjs

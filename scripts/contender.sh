@@ -17,7 +17,7 @@ name=$(jq -er '.name | strings' "$file" 2>/dev/null) || usage_error "$1: name: m
 [[ $name =~ ^[a-z0-9][a-z0-9-]{0,62}$ ]] || usage_error "$1: name: must be lower-case letters, digits and '-', is '$name'"
 image=$(jq -r '.image // "" | strings' "$file")
 
-config=$(cd "$here/.." && docker compose -f docker-compose.yml config --format json)
+config=$(cd "$here/.." && docker compose -f docker-compose.yml --profile all config --format json)
 jq -e --arg name "agent-$name" '.services | has($name) | not' >/dev/null <<<"$config" ||
   usage_error "$1: name: '$name' is one of the suite's own contenders; choose another"
 jq --arg name "$name" --arg file "$file" --arg folder "$(dirname "$file")" --arg image "$image" '

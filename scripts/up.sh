@@ -105,9 +105,10 @@ ensure_certificate() {
   fi
 }
 
-# The value of a member that a plan has once; empty if null or not there.
+# The value of a member that a plan has once; empty if null or not there. Lists come with commas.
 plan_member() {
-  tr -d '[:space:]' <"$PLAN" | sed -n "s/.*[{,]\"$1\":\"\{0,1\}\([^,}\"]*\).*/\1/p" | grep -vx null || true
+  tr -d '[:space:]' <"$PLAN" |
+    sed -n "s/.*[{,]\"$1\":\(\[[^]]*\]\|\"[^\"]*\"\|[^,}]*\).*/\1/p" | tr -d '[]"' | grep -vx null || true
 }
 
 # What a container's limits and CPUs must be for the plan; what the person has set stays.
@@ -148,24 +149,21 @@ add_contender() {
   fi
   own_contender=$(jq -r .name "$manifest")
   if [ -z "$CONTENDERS" ]; then
-    CONTENDERS=$(jq -r '.contenders | join(",")' "$PLAN")
+    CONTENDERS=$(plan_member contenders)
   fi
   CONTENDERS+=,/opt/contenders/$own_contender.json
 }
 
 # The services that take part: the collector first, the mock, and an agent for each contender.
 services() {
-  local known name
-  known=$("${compose[@]}" config --services)
+  local known name contenders
+  known=$("${compose[@]}" --profile all config --services)
   printf '%s\n' collector mockllm
-  if [ -z "$CONTENDERS" ]; then
-    grep '^agent-' <<<"$known"
-    return
-  fi
-  for name in ${CONTENDERS//,/ }; do
+  contenders=${CONTENDERS:-$(plan_member contenders)}
+  for name in ${contenders//,/ }; do
     name=$(basename "$name" .json)
     grep -qx "agent-$name" <<<"$known" ||
-      usage_error "CONTENDERS: '$name' has no service agent-$name; there are: $(sed -n 's/^agent-//p' <<<"$known" | paste -sd, )"
+      usage_error "contender '$name' has no service agent-$name; there are: $(sed -n 's/^agent-//p' <<<"$known" | sort | paste -sd, | sed 's/,/, /g')"
     echo "agent-$name"
   done
 }

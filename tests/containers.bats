@@ -11,7 +11,7 @@ setup_file() {
   unset PLAN CONTENDERS SESSIONS REPETITIONS CONTENDER BASE_IMAGE BUILD_IMAGE COMPOSE_FILE COMPOSE_PROJECT_NAME
   unset TURNMETER_MEMORY TURNMETER_RESULTS TURNMETER_CPUS_INSTRUMENT TURNMETER_CPUS_CONTENDER
   if docker compose version >/dev/null 2>&1; then
-    docker compose --env-file /dev/null -f docker-compose.yml config --format json >"$BATS_FILE_TMPDIR/config.json"
+    docker compose --env-file /dev/null -f docker-compose.yml --profile all config --format json >"$BATS_FILE_TMPDIR/config.json"
   fi
 }
 
@@ -69,7 +69,7 @@ fake_docker() {
 @test "all contenders have the same limits and rights" {
   needs_compose
   holds '[.services | to_entries[] | select(.key | startswith("agent-")) | .value
-    | del(.image, .build, .command)] | length >= 4 and (unique | length == 1)'
+    | del(.image, .build, .command, .profiles)] | length >= 4 and (unique | length == 1)'
   holds '.services["agent-c"] | (.mem_limit | tonumber) > 0 and .mem_limit == .memswap_limit and .pids_limit > 0'
 }
 
