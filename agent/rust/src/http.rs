@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::history::Sending;
 
 /// Size of a connection's read buffer, which also bounds the head of a response.
-const READ_BUFFER: usize = 16 << 10;
+const READ_BUFFER: usize = 8 << 10;
 
 /// Where requests go.
 #[derive(Debug)]

@@ -369,6 +369,11 @@ impl Output {
                 let Poll::Ready(Ok(mut guard)) = pipe.poll_read_ready(cx) else {
                     return;
                 };
+                if !guard.ready().is_readable() {
+                    // Closed and empty: there is no need to read the end.
+                    self.pipe = None;
+                    return;
+                }
                 scratch.clear();
                 // SAFETY: at most the capacity is read, and only what was read becomes the length.
                 let count = unsafe {

@@ -234,7 +234,8 @@ impl Session {
             let mut connection = match kept {
                 Some(kept) => kept,
                 None => {
-                    let opened = Connection::open(target, self.config);
+                    // Boxed: rare and large, it would make every session's task larger.
+                    let opened = Box::pin(Connection::open(target, self.config));
                     let opened = idle.within(opened).await;
                     opened.ok_or_else(|| Failure::retryable(self.silence()))?.map_err(|error| {
                         Failure::retryable(format!("cannot connect: {}", chain(&error)))
