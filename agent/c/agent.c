@@ -11,8 +11,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Tools started between two looks at the event loop. */
-enum { SPAWNS_AT_ONCE = 1 };
+/*
+ * Started between two looks at the event loop: tools, so that those that have ended need not wait;
+ * requests, so that when all sessions begin, a connection is made before many others are tried (a
+ * connection being made takes more of libcurl's memory than one that is).
+ */
+enum { TOOLS_AT_ONCE = 1, REQUESTS_AT_ONCE = 16 };
 
 int agent_init(struct agent *agent, struct loop *loop, const struct config *config,
 	const struct rlimit *files, struct error *err)
@@ -69,12 +73,12 @@ void agent_session_ended(struct agent *agent, bool well)
 
 static void send_requests(struct agent *agent)
 {
-	struct session *session = agent->first_ready;
-	agent->first_ready = agent->last_ready = NULL;
-	while (session) {
-		struct session *next = session->next_ready;
+	for (int i = 0; agent->first_ready && i < REQUESTS_AT_ONCE; i++) {
+		struct session *session = agent->first_ready;
+		agent->first_ready = session->next_ready;
+		if (!agent->first_ready)
+			agent->last_ready = NULL;
 		session_go(session);
-		session = next;
 	}
 	transport_send(agent->transport);
 }
@@ -87,6 +91,6 @@ int agent_step(struct agent *agent, struct error *err)
 	 * whose sessions are waited for; then the streams; then new tools. */
 	send_requests(agent);
 	transport_receive(agent->transport);
-	agent->more_tools = tools_pump(&agent->tools, SPAWNS_AT_ONCE);
+	agent->more_tools = tools_pump(&agent->tools, TOOLS_AT_ONCE);
 	return report_flush(&agent->report, err);
 }

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pieces of text are escaped here before they go into a chain; used up within each call. */
+/* Pieces of text are escaped here before they go where they stay, which is then no larger than they
+ * are; used up within each call. */
 static struct buf scratch = {.max = SIZE_MAX / 2};
 
 void answer_init(struct answer *answer, struct history *history)
@@ -38,13 +39,24 @@ void answer_drop(struct answer *answer)
 	answer_init(answer, answer->history);
 }
 
-static void flush_scratch(struct answer *answer)
+static void clear_scratch(void)
 {
 	enum { KEEP_BYTES = 64 << 10 };
-	history_add_bytes(answer->history, scratch.data, scratch.length);
 	if (scratch.capacity > KEEP_BYTES)
 		buf_release(&scratch);
 	buf_clear(&scratch);
+}
+
+static void flush_to_history(struct answer *answer)
+{
+	history_add_bytes(answer->history, scratch.data, scratch.length);
+	clear_scratch();
+}
+
+static void flush_to(struct buf *text)
+{
+	buf_add(text, scratch.data, scratch.length);
+	clear_scratch();
 }
 
 static void add_text(struct answer *answer, struct span text)
@@ -53,7 +65,7 @@ static void add_text(struct answer *answer, struct span text)
 		history_add(answer->history, ",{\"role\":\"assistant\",\"content\":\"");
 	answer->has_text = true;
 	escape_json(&answer->text_escape, &scratch, text.at, text.length);
-	flush_scratch(answer);
+	flush_to_history(answer);
 }
 
 static struct call *start_call(struct answer *answer, int64_t order)
@@ -115,8 +127,9 @@ static void take_once(struct buf *text, struct span span)
 		return;
 	struct escape escape;
 	escape_init(&escape, SIZE_MAX);
-	escape_json(&escape, text, span.at, span.length);
-	escape_end(&escape, text);
+	escape_json(&escape, &scratch, span.at, span.length);
+	escape_end(&escape, &scratch);
+	flush_to(text);
 }
 
 static void take_fragment(struct answer *answer, const struct fragment *fragment)
@@ -126,10 +139,11 @@ static void take_fragment(struct answer *answer, const struct fragment *fragment
 	take_once(&call->id, fragment->id);
 	take_once(&call->name, fragment->name);
 	if (fragment->arguments_are_json)
-		escape_text(&call->arguments, fragment->arguments.at, fragment->arguments.length);
+		escape_text(&scratch, fragment->arguments.at, fragment->arguments.length);
 	else if (fragment->arguments.length)
-		escape_json(&call->arguments_escape, &call->arguments, fragment->arguments.at,
+		escape_json(&call->arguments_escape, &scratch, fragment->arguments.at,
 			fragment->arguments.length);
+	flush_to(&call->arguments);
 }
 
 static bool is_blank(const char *text, size_t length)
@@ -190,7 +204,8 @@ static void sort_calls(struct answer *answer)
 static void end_call(struct answer *answer, size_t number, int turn)
 {
 	struct call *call = &answer->calls[number];
-	escape_end(&call->arguments_escape, &call->arguments);
+	escape_end(&call->arguments_escape, &scratch);
+	flush_to(&call->arguments);
 	if (!call->arguments.length)
 		buf_add_text(&call->arguments, "{}");
 	if (!call->id.length)
@@ -208,7 +223,7 @@ void answer_end(struct answer *answer, int turn)
 {
 	if (answer->has_text) {
 		escape_end(&answer->text_escape, &scratch);
-		flush_scratch(answer);
+		flush_to_history(answer);
 		history_add(answer->history, "\"");
 	} else {
 		history_add(answer->history, ",{\"role\":\"assistant\",\"content\":null");

@@ -53,7 +53,7 @@ static bool skip_escape(struct reader *reader)
 		reader->at = at + 5;
 		return true;
 	}
-	if (!memchr("\"\\/bfnrt", *at, 8))
+	if (!*at || !strchr("\"\\/bfnrt", *at))
 		return false;
 	reader->at = at + 1;
 	return true;
@@ -208,7 +208,7 @@ static bool key_is_slow(struct span key, const char *name)
 {
 	const char *at = key.at, *end = at + key.length;
 	for (; at < end && *name; name++) {
-		int c = *at++;
+		int c = (unsigned char)*at++;
 		if (c == '\\') {
 			if (*at != 'u')
 				return false;

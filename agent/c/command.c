@@ -38,7 +38,7 @@ static void mend_surrogates(char *text, size_t length)
 		if (half && half < 0xdc && surrogate_at(at + 6, end) >= 0xdc) {
 			at += 12;
 		} else if (half) {
-			memcpy(at, "\\ufffd", 6);
+			memcpy(at + 2, (const char[]){'f', 'f', 'f', 'd'}, 4);
 			at += 6;
 		} else {
 			at += end - at < 2 ? 1 : 2;

@@ -22,18 +22,20 @@ void sse_release(struct sse *sse)
 	buf_release(&sse->stray);
 }
 
+/* A field's name is what stands before the first colon; a comment's is empty. */
 static bool is_field(const char *line, size_t length, const char *name)
 {
-	size_t name_length = strlen(name);
-	return length >= name_length && !memcmp(line, name, name_length) &&
-	       (length == name_length || line[name_length] == ':');
+	const char *colon = memchr(line, ':', length);
+	size_t name_length = colon ? (size_t)(colon - line) : length;
+	return name_length == strlen(name) && !memcmp(line, name, name_length);
 }
 
 static void keep_stray(struct sse *sse, const char *line, size_t length)
 {
-	if (*line == ':' || is_field(line, length, "event") || is_field(line, length, "id") ||
-		is_field(line, length, "retry"))
-		return;
+	static const char *const fields[] = {"", "event", "id", "retry"};
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+		if (is_field(line, length, fields[i]))
+			return;
 	size_t room = sse->stray.max - sse->stray.length;
 	if (length >= room)
 		length = room ? room - 1 : 0;
@@ -185,7 +187,7 @@ int sse_feed(struct sse *sse, const char *bytes, size_t length, struct error *er
 		/* Not a mark: what looked like its start is text. */
 		size_t seen = sse->mark_length;
 		sse->mark_length = MARK_BYTES;
-		if (feed_lines(sse, MARK, MARK + seen, err))
+		if (keep_rest(sse, MARK, MARK + seen, err))
 			return -1;
 		break;
 	}
@@ -202,7 +204,7 @@ int sse_end(struct sse *sse, struct error *err)
 	if (sse->mark_length < MARK_BYTES) {
 		size_t seen = sse->mark_length;
 		sse->mark_length = MARK_BYTES;
-		if (feed_lines(sse, MARK, MARK + seen, err))
+		if (keep_rest(sse, MARK, MARK + seen, err))
 			return -1;
 	}
 	if (sse->kept.length > sse->data_length &&

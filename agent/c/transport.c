@@ -63,6 +63,8 @@ struct transport {
 	long receive_bytes;
 };
 
+static const char USER_AGENT[] = "User-Agent: turnmeter-agent-c/" TURNMETER_VERSION;
+
 static bool is_plain(const char *url)
 {
 	return !strncasecmp(url, "http://", 7);
@@ -522,8 +524,7 @@ struct transport *transport_new(struct loop *loop, const struct config *config, 
 		version->version_num < FIRST_SHARED_BUFFER ? RECEIVE_BYTES : SHARED_RECEIVE_BYTES;
 	transport->authorization = xasprintf("Authorization: Bearer %s", config->api_key);
 	const char *const headers[HEADERS_MAX] = {transport->authorization,
-		"Content-Type: application/json", "Accept: text/event-stream",
-		"User-Agent: turnmeter-agent-c/" TURNMETER_VERSION,
+		"Content-Type: application/json", "Accept: text/event-stream", USER_AGENT,
 		"Expect:" /* none, however large the body */};
 	for (int i = 0; i < HEADERS_MAX; i++)
 		transport->headers[i] = (struct curl_slist){(char *)headers[i],
