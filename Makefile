@@ -174,6 +174,14 @@ CASE ?=
 conformance: $(PREFIX)/bin/agent-c $(PREFIX)/js/agent.mjs runtimes
 	@$(PREFIX)/runtimes/node tests/conformance/run.mjs --prefix $(PREFIX) --agents $(AGENTS) --case '$(CASE)'
 
+## clients: official clients (openai, ai, langchain) play checked sessions against the mock
+.PHONY: clients
+clients: $(PREFIX)/bin/mockllm $(PREFIX)/bin/tmtool runtimes tests/clients/node_modules/.package-lock.json
+	@BUILD=$(BUILD) $(PREFIX)/runtimes/node --test --test-reporter=tap tests/clients/clients.test.mjs
+tests/clients/node_modules/.package-lock.json: tests/clients/package-lock.json
+	npm ci --prefix tests/clients --silent --ignore-scripts
+	@touch $@
+
 ## lint: formatting, clang-tidy, shellcheck, and a build with warnings as errors (gcc and clang)
 .PHONY: lint
 lint:
@@ -204,6 +212,15 @@ $(BUILD)/fuzz/fuzz_check: tests/fuzz/fuzz_check.c mockllm/check.c $(FUZZ_CHECK) 
 	@mkdir -p $(@D)
 	clang -D_GNU_SOURCE -I. -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
 		-o $@ tests/fuzz/fuzz_check.c $(FUZZ_CHECK) $(wildcard common/*.c) -ljansson -lm -lpthread
+
+# sources: the reports, and what they stand on
+FUZZ_RESULTS := $(addprefix collector/,cells.c chart.c digest.c escape.c figures.c hypotheses.c judge.c \
+	record.c report_csv.c report_html.c report_text.c results.c samples.c stats.c summary.c summary_view.c table.c)
+
+$(BUILD)/fuzz/fuzz_results: tests/fuzz/fuzz_results.c $(FUZZ_RESULTS) $(wildcard common/*.c)
+	@mkdir -p $(@D)
+	clang -D_GNU_SOURCE -DTURNMETER_VERSION='"$(VERSION)"' -I. -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=undefined -o $@ $^ -ljansson -lmd -lm -lpthread
 
 ## fuzz: feed the parsers of outside bytes with nonsense, FUZZ_SECONDS=60 each (clang)
 .PHONY: fuzz
