@@ -35,8 +35,11 @@ void api_health(struct mock *mock, struct reply *reply)
 			mock->port));
 }
 
-char *api_too_large(void)
+char *api_refusal(int status)
 {
+	if (status != 413)
+		return answer_error_body("server_error", "no_descriptors",
+			"the mock has no file descriptor left: raise its limit (ulimit -n)");
 	char message[80];
 	snprintf(message, sizeof message, "the body must be at most %d bytes", SERVER_BODY_MAX);
 	return answer_error_body(invalid_request, "body_too_large", message);

@@ -15,7 +15,7 @@ void api_reply(struct reply *reply, int status, json_t *object);
 /* {"status":"ok",…}, of both. */
 void api_health(struct mock *mock, struct reply *reply);
 
-/* The body of a 413. malloc'ed. */
-char *api_too_large(void);
+/* The body of a 413 or 503. malloc'ed. */
+char *api_refusal(int status);
 
 #endif

@@ -428,6 +428,10 @@ static void begin_session(struct exchange *exchange, const char *name)
 		return;
 	}
 	struct run_session *session = session_of(exchange);
+	/* An agent that gave up on its last attempt may be heard again before that is noticed. */
+	struct exchange *open = session->open;
+	if (open && stream_is_left(&open->stream))
+		handle_left(&open->stream);
 	if (!session->seen)
 		run->sessions_seen++;
 	session->seen = true;

@@ -189,16 +189,10 @@ static void handle_plain(void *context, const struct request *request, struct re
 		api_handle(&program->mock, request, reply);
 }
 
-static char *handle_too_large(void *context)
-{
-	(void)context;
-	return api_too_large();
-}
-
 /* The worker threads inherit the blocked signals, so this comes after blocking them. */
 static int start(struct program *program, const struct options *options, struct error *err)
 {
-	static const struct server_handler handler = {handle_chat, handle_plain, handle_too_large};
+	static const struct server_handler handler = {handle_chat, handle_plain, api_refusal};
 	struct mock *mock = &program->mock;
 	program->tool = find_tool(options->tool, err);
 	if (!program->tool)

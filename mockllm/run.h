@@ -22,6 +22,8 @@ enum {
 	RUN_ERRORS_KEPT = 100,
 };
 
+struct exchange;
+
 #define RUN_NULL INT64_MIN /* of a row: it did not come to it */
 
 /* METHOD's sample row; docs/protocols.md has the meanings. Times are absolute ns. */
@@ -47,7 +49,7 @@ struct run_session {
 	int64_t attempts;   /* at the turn that is due */
 	int64_t text_bytes; /* of its last right history */
 	bool seen;
-	void *open; /* its request that is being answered, or NULL */
+	struct exchange *open; /* its request that is being answered, or NULL */
 	struct check_known known;
 	struct run_calls calls[2]; /* of the last two turns, by turn number modulo 2 */
 };

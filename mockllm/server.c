@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -23,6 +24,7 @@ enum {
 	ACCEPT_BATCH = 64,
 	CONNECTIONS_MAX = 100000,      /* the descriptor limit comes first */
 	CONNECTION_MEMORY = 16 * 1024, /* headers and the part of a body read at once */
+	SPARE_DESCRIPTORS = 32,
 	FIRST_BODY = 4096,
 	PART_MAX = 128 * 1024, /* of a body, read at once by ourselves */
 };
@@ -56,6 +58,7 @@ struct server {
 	size_t returned_count, returned_capacity;
 	struct reading *readings; /* a list */
 	int64_t peers;
+	int64_t open_peers, open_peers_max;
 	struct server_counters counters;
 };
 
@@ -79,6 +82,13 @@ void request_free(struct request *request)
 
 /* ---- libmicrohttpd on the loop */
 
+static void free_peer(struct server *server, struct peer *peer)
+{
+	if (peer)
+		server->open_peers--;
+	free(peer);
+}
+
 static void run_again_soon(struct server *server)
 {
 	loop_timer_set(server->loop, &server->again, now_ns());
@@ -100,7 +110,7 @@ static void add_connection(struct server *server, struct peer *peer, int fd)
 	if (MHD_add_connection(server->daemon, fd, (const struct sockaddr *)&nowhere,
 		    sizeof nowhere) != MHD_YES) {
 		server->adding[fd] = NULL;
-		free(peer);
+		free_peer(server, peer);
 		return;
 	}
 	run_again_soon(server);
@@ -159,7 +169,7 @@ static void notify_connection(void *context, struct MHD_Connection *connection, 
 		server->adding[fd] = NULL;
 		return;
 	}
-	free(seat->peer);
+	free_peer(server, seat->peer);
 	free(seat);
 	*slot = NULL;
 }
@@ -185,6 +195,13 @@ static enum MHD_Result queue_reply(
 	enum MHD_Result result = MHD_queue_response(connection, (unsigned)status, response);
 	MHD_destroy_response(response);
 	return result;
+}
+
+static enum MHD_Result queue_refusal(
+	const struct server *server, struct MHD_Connection *connection, int status)
+{
+	char *body = server->handler.refusal(status);
+	return queue_reply(connection, status, body, strlen(body));
 }
 
 /* ---- requests */
@@ -270,7 +287,7 @@ static void abandon_reading(struct reading *reading)
 	loop_remove(reading->server->loop, &reading->source);
 	if (fd >= 0)
 		close(fd);
-	free(reading->request->peer);
+	free_peer(reading->server, reading->request->peer);
 	request_free(reading->request);
 	free_reading(reading);
 }
@@ -365,10 +382,8 @@ static enum MHD_Result handle_request(void *context, struct MHD_Connection *conn
 	loop_run_due(server->loop);
 	if (!request) {
 		*slot = request = begin_request(connection, method, url, version);
-		if (request->too_large && header_of(connection, "Expect")) {
-			char *body = server->handler.too_large(server->context);
-			return queue_reply(connection, 413, body, strlen(body));
-		}
+		if (request->too_large && header_of(connection, "Expect"))
+			return queue_refusal(server, connection, 413);
 		return MHD_YES;
 	}
 	if (*part_length) {
@@ -381,11 +396,11 @@ static enum MHD_Result handle_request(void *context, struct MHD_Connection *conn
 		}
 		return MHD_YES;
 	}
-	if (request->too_large) {
-		char *body = server->handler.too_large(server->context);
-		return queue_reply(connection, 413, body, strlen(body));
-	}
-	if (is_for_chat(request, version) && take_out(server, connection, request, true)) {
+	if (request->too_large)
+		return queue_refusal(server, connection, 413);
+	if (is_for_chat(request, version)) {
+		if (!take_out(server, connection, request, true))
+			return queue_refusal(server, connection, 503);
 		*slot = NULL;
 		return MHD_NO;
 	}
@@ -398,11 +413,41 @@ static enum MHD_Result handle_request(void *context, struct MHD_Connection *conn
 
 /* ---- listening */
 
+/* Whoever controls us must get through when agents have taken all there is. */
+static void watch_agents(struct server *server, uint32_t events)
+{
+	struct error ignored;
+	for (size_t i = 0; i < server->listeners; i++)
+		if (!server->listener[i].is_control)
+			loop_change(server->loop, &server->listener[i].source, events, &ignored);
+}
+
+/*
+ * Each connection is one descriptor, and for a moment two when it is taken out. Some are spared for
+ * that and for all else.
+ */
+static int64_t peers_for_limit(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > CONNECTIONS_MAX)
+		return CONNECTIONS_MAX;
+	int64_t descriptors = (int64_t)limit.rlim_cur;
+	int64_t most = descriptors - descriptors / 8 - SPARE_DESCRIPTORS;
+	return most > 1 ? most : 1;
+}
+
+static void pause_accepting(struct server *server)
+{
+	watch_agents(server, 0);
+	loop_timer_set(server->loop, &server->accept, now_ns() + 20 * NS_PER_MS);
+}
+
 static void accept_one(struct listener *listener, int fd)
 {
 	struct server *server = listener->server;
 	struct peer *peer = xcalloc(1, sizeof *peer);
 	peer->number = ++server->peers;
+	server->open_peers++;
 	peer->is_control = listener->is_control;
 	if (!listener->is_control)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
@@ -410,36 +455,31 @@ static void accept_one(struct listener *listener, int fd)
 	add_connection(server, peer, fd);
 }
 
-static void watch_listeners(struct server *server, uint32_t events)
-{
-	struct error ignored;
-	for (size_t i = 0; i < server->listeners; i++)
-		loop_change(server->loop, &server->listener[i].source, events, &ignored);
-}
-
 static void handle_listener(struct source *source, uint32_t events)
 {
 	(void)events;
 	struct listener *listener = container_of(source, struct listener, source);
+	struct server *server = listener->server;
 	for (int i = 0; i < ACCEPT_BATCH; i++) {
+		/* Out of descriptors: those that come now wait until some are free again. */
+		if (!listener->is_control && server->open_peers >= server->open_peers_max) {
+			pause_accepting(server);
+			return;
+		}
 		int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (fd >= 0) {
-			accept_one(listener, fd);
-			continue;
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+				errno == ENOMEM)
+				pause_accepting(server);
+			return;
 		}
-		/* Out of descriptors: those that wait do so until some are free again. */
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			watch_listeners(listener->server, 0);
-			loop_timer_set(listener->server->loop, &listener->server->accept,
-				now_ns() + 50 * NS_PER_MS);
-		}
-		return;
+		accept_one(listener, fd);
 	}
 }
 
 static void handle_accept_again(struct timer *timer)
 {
-	watch_listeners(container_of(timer, struct server, accept), EPOLLIN);
+	watch_agents(container_of(timer, struct server, accept), EPOLLIN);
 }
 
 /* Takes the descriptor. */
@@ -552,6 +592,7 @@ struct server *server_new(
 	server->loop = loop;
 	server->handler = *handler;
 	server->context = context;
+	server->open_peers_max = peers_for_limit();
 	server->again = (struct timer){.expired = handle_again};
 	server->accept = (struct timer){.expired = handle_accept_again};
 	server->daemon_source = (struct source){.fd = -1, .ready = handle_daemon};
@@ -595,7 +636,7 @@ void server_free(struct server *server)
 		abandon_reading(server->readings);
 	for (size_t i = 0; i < server->returned_count; i++) {
 		close(server->returned[i].fd);
-		free(server->returned[i].peer);
+		free_peer(server, server->returned[i].peer);
 	}
 	free(server->returned);
 	free(server->adding);
@@ -619,9 +660,8 @@ void server_give_back(struct server *server, struct peer *peer, int fd)
 
 void server_hang_up(struct server *server, struct peer *peer, int fd)
 {
-	(void)server;
 	close(fd);
-	free(peer);
+	free_peer(server, peer);
 }
 
 const struct server_counters *server_counters(const struct server *server)

@@ -62,8 +62,9 @@ struct server_handler {
 	void (*chat)(void *context, struct request *request, int fd);
 	/* Anything else: must fill *reply. */
 	void (*plain)(void *context, const struct request *request, struct reply *reply);
-	/* A body was larger than SERVER_BODY_MAX: a JSON body for status 413, malloc'ed. */
-	char *(*too_large)(void *context);
+	/* The server itself refuses: the JSON body for status 413 (larger than SERVER_BODY_MAX) or
+	 * 503 (no descriptor is left), malloc'ed. */
+	char *(*refusal)(int status);
 };
 
 struct server_counters {

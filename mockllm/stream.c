@@ -4,6 +4,7 @@
 #include "common/error.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -134,6 +135,12 @@ void stream_start(struct stream *stream, const struct answer *answer, int64_t ba
 	stream->totals = totals;
 	stream->base_ns = base_ns;
 	loop_timer_set(stream->loop, &stream->timer, due_of(stream, 0));
+}
+
+bool stream_is_left(const struct stream *stream)
+{
+	struct pollfd look = {.fd = stream->source.fd, .events = POLLRDHUP};
+	return poll(&look, 1, 0) > 0;
 }
 
 int stream_stop(struct stream *stream)

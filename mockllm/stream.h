@@ -58,6 +58,9 @@ int stream_watch(struct stream *stream, int fd, struct error *err);
 void stream_start(struct stream *stream, const struct answer *answer, int64_t base_ns,
 	struct stream_totals *totals);
 
+/* Has the peer gone, though the loop has not told yet? */
+bool stream_is_left(const struct stream *stream);
+
 /* No callback comes any more. Returns the descriptor. */
 int stream_stop(struct stream *stream);
 

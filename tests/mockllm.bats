@@ -27,6 +27,10 @@ start_mock() {
   "$mockllm" --port 0 --control "$control" --tool "$tmtool" --scenarios configs/scenarios \
     >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 3>&- &
   mock_pid=$!
+  wait_for_port
+}
+
+wait_for_port() {
   local tries
   for ((tries = 0; tries < 500; tries++)); do
     [ -s "$BATS_TEST_TMPDIR/out" ] && break
@@ -558,4 +562,20 @@ wait_for() { # FILTER: of GET /control/run
   done >"$BATS_TEST_TMPDIR/urls"
   curl -sS -Z --parallel-immediate --parallel-max 300 --data-binary "@$BATS_TEST_TMPDIR/body" -K "$BATS_TEST_TMPDIR/urls" \
     -w '%{http_code}\n' | sort | uniq -c | grep -qx ' *300 200'
+}
+
+@test "few descriptors: connections wait their turn" {
+  (
+    ulimit -n 64
+    exec "$mockllm" --port 0 --control "$control" --tool "$tmtool" --scenarios configs/scenarios
+  ) >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 3>&- &
+  mock_pid=$!
+  wait_for_port
+  hello one '"stream":true' >"$BATS_TEST_TMPDIR/body"
+  local i
+  for ((i = 0; i < 100; i++)); do
+    printf 'url=%s/v1/chat/completions\noutput=/dev/null\n' "$base"
+  done >"$BATS_TEST_TMPDIR/urls"
+  curl -sS -Z --parallel-immediate --parallel-max 100 --data-binary "@$BATS_TEST_TMPDIR/body" -K "$BATS_TEST_TMPDIR/urls" \
+    -H 'Connection: close' --max-time 60 -w '%{http_code}\n' | sort | uniq -c | grep -qx ' *100 200'
 }
