@@ -183,6 +183,14 @@ static int refuse_repeated_numbers(const struct results *results, struct error *
 	return 0;
 }
 
+static void note_torn_line(struct results *out, size_t number)
+{
+	json_array_append_new(out->notes,
+		json_sprintf("the last line of runs.jsonl (line %zu) was torn off and is left out: "
+			     "the collector was killed",
+			number));
+}
+
 static int read_runs(int dir_fd, struct results *out, struct error *err)
 {
 	auto_buf struct buf log;
@@ -196,21 +204,21 @@ static int read_runs(int dir_fd, struct results *out, struct error *err)
 		at += length + (lf != NULL);
 		char where[40];
 		snprintf(where, sizeof where, "runs.jsonl:%zu", number);
-		json_t *json = json_read_text(line, length, where, err);
+		struct error fault;
+		json_t *json = json_read_text(line, length, where, &fault);
 		if (!json && !lf) {
-			json_array_append_new(out->notes,
-				json_sprintf(
-					"the last line of runs.jsonl (line %zu) was torn off and "
-					"is left out: the collector was killed",
-					number));
+			note_torn_line(out, number);
 			break;
+		}
+		if (!json) {
+			*err = fault;
+			return -1;
 		}
 		if (out->run_count == capacity) {
 			capacity = capacity ? capacity * 2 : 64;
 			out->runs = xrealloc(out->runs, capacity * sizeof *out->runs);
 		}
-		if (!json || read_record(json, out->plan_sha256, where, &out->runs[out->run_count],
-				     err)) {
+		if (read_record(json, out->plan_sha256, where, &out->runs[out->run_count], err)) {
 			json_decref(json);
 			return -1;
 		}

@@ -53,9 +53,10 @@ static void a_torn_last_line_is_left_out_and_said(void **state)
 	static const char *const torn[] = {"{\"schema\":1,\"plan_sh", "{", "{\"schema\":1}x"};
 	for (size_t i = 0; i < sizeof torn / sizeof *torn; i++) {
 		folder_write_runs(&folder, records, torn[i]);
-		struct error err;
+		struct error err = {0, ""};
 		struct results auto_results results;
 		assert_int_equal(results_read(folder.fd, &results, &err), 0);
+		assert_string_equal(err.text, ""); /* untouched on success */
 		assert_int_equal(results.run_count, 1);
 		assert_string_equal(json_string_value(json_array_get(results.notes, 0)),
 			"the last line of runs.jsonl (line 2) was torn off and is left out: the "
