@@ -15,7 +15,7 @@ import { promisify } from 'node:util';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { AIMessage, HumanMessage, SystemMessage, ToolMessage } from '@langchain/core/messages';
 import { ChatOpenAI } from '@langchain/openai';
-import { isStepCount, streamText, tool } from 'ai';
+import { generateText, isStepCount, streamText, tool } from 'ai';
 import OpenAI from 'openai';
 import { z } from 'zod';
 
@@ -136,6 +136,53 @@ test('openai: the stream helper', () =>
 test('openai: without streaming', () =>
   checked((start) => openaiLoop(start, async (body) => (await openai().chat.completions.create(body)).choices[0].message)));
 
+test('openai: runTools, a loop of its own', () =>
+  checked(async ({ system, task }) => {
+    const runner = openai().chat.completions.runTools({
+      model: 'smoke',
+      stream: true,
+      messages: [
+        { role: 'system', content: system },
+        { role: 'user', content: task },
+      ],
+      tools: [{ type: 'function', function: { ...execTool.function, parse: JSON.parse, function: exec } }],
+    });
+    assert.ok((await runner.finalContent()).length > 0);
+  }));
+
+// In free play the answer to one request is always the same.
+const first = { model: 'smoke', messages: [{ role: 'user', content: 'x' }], tools: [execTool] };
+
+test('openai: an answer is the same with and without a stream', async () => {
+  const [whole, streamed] = [
+    await openai().chat.completions.create(first),
+    await openai().chat.completions.stream(first).finalChatCompletion(),
+  ].map((completion) => completion.choices[0]);
+  assert.equal(whole.finish_reason, 'tool_calls');
+  assert.equal(streamed.finish_reason, 'tool_calls');
+  assert.equal(streamed.message.content, whole.message.content);
+  assert.deepEqual(
+    streamed.message.tool_calls.map((call) => [call.id, call.function.name]),
+    whole.message.tool_calls.map((call) => [call.id, call.function.name]),
+  );
+});
+
+test('openai: no usage chunk unless asked for', async () => {
+  for await (const chunk of await openai().chat.completions.create({ ...first, stream: true })) {
+    assert.equal(chunk.choices.length, 1);
+    assert.equal(chunk.usage ?? null, null);
+  }
+});
+
+test('openai: a stream can be left half read', async () => {
+  const client = openai();
+  for await (const chunk of await client.chat.completions.create({ ...first, stream: true })) {
+    assert.ok(chunk.id);
+    break;
+  }
+  assert.equal((await client.chat.completions.create(first)).object, 'chat.completion');
+});
+
 test('openai: models, and an error of the server', async () => {
   const names = [];
   for await (const model of openai().models.list()) names.push(model.id);
@@ -173,6 +220,20 @@ test('ai with @ai-sdk/openai-compatible: a loop of its own', () =>
       stopWhen: isStepCount(10),
     });
     assert.equal(await result.finishReason, 'stop');
+  }));
+
+test('ai with @ai-sdk/openai-compatible: without streaming', () =>
+  checked(async ({ system, task }) => {
+    const provider = createOpenAICompatible({ name: 'mock', baseURL, apiKey: 'test', headers });
+    const result = await generateText({
+      model: provider('smoke'),
+      system,
+      prompt: task,
+      maxRetries: 0,
+      tools: { exec: tool({ inputSchema: z.object({ argv: z.array(z.string()) }), execute: exec }) },
+      stopWhen: isStepCount(10),
+    });
+    assert.equal(result.finishReason, 'stop');
   }));
 
 test('@langchain/openai: streamed turns', () =>
