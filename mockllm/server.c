@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "mockllm/listen.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,13 +15,10 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 enum {
 	LISTENERS_MAX = 3,
-	BACKLOG = 16384, /* thousands connect at once */
 	ACCEPT_BATCH = 64,
 	CONNECTIONS_MAX = 100000,      /* the descriptor limit comes first */
 	CONNECTION_MEMORY = 16 * 1024, /* headers and the part of a body read at once */
@@ -499,88 +497,27 @@ static int add_listener(struct server *server, int fd, bool is_control, struct e
 	return 0;
 }
 
-/* A bound, listening TCP socket on a loopback address, or -1 with errno set. */
-static int open_tcp(const struct sockaddr *address, socklen_t length)
-{
-	auto_close int fd =
-		socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -1;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-	if (address->sa_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){1}, sizeof(int));
-	if (bind(fd, address, length) || listen(fd, BACKLOG))
-		return -1;
-	return steal_fd(&fd);
-}
-
 int server_listen_tcp(struct server *server, int port, struct error *err)
 {
-	struct sockaddr_in v4 = {.sin_family = AF_INET,
-		.sin_port = htons((uint16_t)port),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = open_tcp((struct sockaddr *)&v4, sizeof v4);
-	if (fd < 0 && errno == EADDRINUSE)
-		return error_set(err, 0,
-			"cannot listen on 127.0.0.1:%d: another program does; choose another port "
-			"with --port, or 0 for any free one",
-			port);
+	int fd = listen_tcp(port, err);
 	if (fd < 0)
-		return error_set(err, errno, "cannot listen on 127.0.0.1:%d", port);
-	socklen_t length = sizeof v4;
-	getsockname(fd, (struct sockaddr *)&v4, &length);
+		return -1;
+	port = listen_port(fd);
 	if (add_listener(server, fd, false, err))
 		return -1;
-	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
-		.sin6_port = v4.sin_port,
-		.sin6_addr = IN6ADDR_LOOPBACK_INIT};
-	fd = open_tcp((struct sockaddr *)&v6, sizeof v6);
-	if (fd >= 0 && add_listener(server, fd, false, err))
+	int fd6 = listen_tcp6(port);
+	if (fd6 >= 0 && add_listener(server, fd6, false, err))
 		return -1;
-	return ntohs(v4.sin_port);
-}
-
-/* Does somebody listen on this socket file? */
-static bool is_alive(const struct sockaddr_un *address)
-{
-	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	return fd >= 0 &&
-	       (!connect(fd, (const struct sockaddr *)address, sizeof *address) || errno == EAGAIN);
+	return port;
 }
 
 int server_listen_unix(struct server *server, const char *path, struct error *err)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	struct stat status;
-	if (strlen(path) >= sizeof address.sun_path)
-		return error_set(err, 0, "cannot listen on '%s': the path must be shorter than %zu",
-			path, sizeof address.sun_path);
-	memcpy(address.sun_path, path, strlen(path) + 1);
-	if (!lstat(path, &status)) {
-		if (!S_ISSOCK(status.st_mode))
-			return error_set(err, 0,
-				"cannot listen on '%s': it is there and is no socket; remove it or "
-				"choose another path with --control",
-				path);
-		if (is_alive(&address))
-			return error_set(err, 0,
-				"cannot listen on '%s': another program does; end it or choose "
-				"another path with --control",
-				path);
-		unlink(path);
-	}
-	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = listen_unix(path, err);
 	if (fd < 0)
-		return error_set(err, errno, "cannot create a Unix socket");
-	/* The collector's root has no capabilities: whoever may enter the directory may control. */
-	mode_t mask = umask(0);
-	int failed = bind(fd, (struct sockaddr *)&address, sizeof address);
-	int code = errno;
-	umask(mask);
-	if (failed || listen(fd, BACKLOG))
-		return error_set(err, failed ? code : errno, "cannot listen on '%s'", path);
+		return -1;
 	server->socket_path = xstrdup(path);
-	return add_listener(server, steal_fd(&fd), true, err);
+	return add_listener(server, fd, true, err);
 }
 
 /* ---- all of it */
