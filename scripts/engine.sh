@@ -28,7 +28,7 @@ start_private() {
     tries=$((tries + 1))
     if ! kill -0 "$pid" 2>/dev/null || [ $tries -gt 150 ]; then
       kill "$pid" 2>/dev/null || true
-      grep -E 'level=(error|fatal)|failed' "$log" | tail -n 3 >&2 || true
+      grep -E 'level=(error|fatal)|^failed' "$log" | tail -n 2 >&2 || true
       die "dockerd did not start: the reason stands in $log"
     fi
     sleep 0.2

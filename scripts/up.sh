@@ -199,7 +199,7 @@ build_images
 
 [ -z "$("${compose[@]}" ps --quiet --status running)" ] ||
   die "a run is going on in containers of this project: wait for it, or end it with 'make down'"
-trap '"${compose[@]}" down --volumes --remove-orphans >/dev/null 2>&1 || true' EXIT
+trap '"${compose[@]}" --profile all down --volumes --remove-orphans >/dev/null 2>&1 || true' EXIT
 mkdir -p "$build"
 touch "$build/up.begun"
 say "plan $PLAN, contenders on CPU $(setting TURNMETER_CPUS_CONTENDER), mock and collector on CPU $(setting TURNMETER_CPUS_INSTRUMENT)"

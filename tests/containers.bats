@@ -333,6 +333,22 @@ nothing_left() {
   nothing_left
 }
 
+@test "a contender of one's own plays beside the yardstick, and both are gone afterwards" {
+  host=$(scripts/engine.sh status) || skip "no Docker engine here"
+  docker_host=()
+  [ "$host" = default ] || docker_host=(DOCKER_HOST="$host")
+  env "${docker_host[@]}" docker image inspect turnmeter-agent-c >/dev/null 2>&1 || skip "no images here"
+  foreign_results
+  manifest '{"name":"mine","title":"Mine","contract":1,"command":["{prefix}/bin/agent-c"],"version":["{prefix}/bin/agent-c","--version"],
+    "environment":{},"tracks":{},"ship":["{prefix}/bin/agent-c","{here}/mine.json"],"image":"turnmeter-agent-c"}'
+  chmod -R a+rX "$BATS_TEST_TMPDIR/mine"
+  PLAN=configs/smoke.json CONTENDERS=floor SESSIONS=1 CONTENDER=$BATS_TEST_TMPDIR/mine/mine.json \
+    TURNMETER_RESULTS=$results make -s up 3>&- || [ $? -eq 2 ]
+  results_hold '["floor", "mine"]'
+  nothing_left
+  [ -z "$(docker ps -aq --filter name=turnmeter-)" ]
+}
+
 @test "docker compose up alone is a whole run; its exit code is the collector's" {
   [ -e "$BATS_FILE_TMPDIR/config.json" ] || docker compose version >/dev/null 2>&1 || skip "no docker compose here"
   host=$(scripts/engine.sh status) || skip "no Docker engine here"
