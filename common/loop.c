@@ -22,6 +22,12 @@ struct slot {
 	uint32_t next_free;
 };
 
+/* With the deadline beside it: thousands of timers are compared without being looked at. */
+struct heap_item {
+	int64_t deadline_ns;
+	struct timer *timer;
+};
+
 struct loop {
 	int epoll_fd;
 	bool stopped;
@@ -31,7 +37,7 @@ struct loop {
 	struct slot *slots;
 	uint32_t slots_length, slots_capacity, first_free;
 	uint32_t last_serial;
-	struct timer **heap; /* heap[1 … heap_length], earliest first */
+	struct heap_item *heap; /* heap[1 … heap_length], earliest first */
 	size_t heap_length, heap_capacity;
 	void **graves;
 	size_t graves_length, graves_capacity;
@@ -133,55 +139,56 @@ void loop_remove(struct loop *loop, struct source *source)
 	source->fd = -1;
 }
 
-static void heap_place(struct loop *loop, size_t at, struct timer *timer)
+static void heap_place(struct loop *loop, size_t at, struct heap_item item)
 {
-	loop->heap[at] = timer;
-	timer->slot = at;
+	loop->heap[at] = item;
+	item.timer->slot = at;
 }
 
 static void heap_up(struct loop *loop, size_t at)
 {
-	struct timer *timer = loop->heap[at];
-	for (; at > 1 && timer->deadline_ns < loop->heap[at / 2]->deadline_ns; at /= 2)
+	struct heap_item item = loop->heap[at];
+	for (; at > 1 && item.deadline_ns < loop->heap[at / 2].deadline_ns; at /= 2)
 		heap_place(loop, at, loop->heap[at / 2]);
-	heap_place(loop, at, timer);
+	heap_place(loop, at, item);
 }
 
 static void heap_down(struct loop *loop, size_t at)
 {
-	struct timer *timer = loop->heap[at];
+	struct heap_item item = loop->heap[at];
 	for (;;) {
 		size_t child = 2 * at;
 		if (child > loop->heap_length)
 			break;
 		if (child < loop->heap_length &&
-			loop->heap[child + 1]->deadline_ns < loop->heap[child]->deadline_ns)
+			loop->heap[child + 1].deadline_ns < loop->heap[child].deadline_ns)
 			child++;
-		if (loop->heap[child]->deadline_ns >= timer->deadline_ns)
+		if (loop->heap[child].deadline_ns >= item.deadline_ns)
 			break;
 		heap_place(loop, at, loop->heap[child]);
 		at = child;
 	}
-	heap_place(loop, at, timer);
+	heap_place(loop, at, item);
 }
 
 void loop_timer_set(struct loop *loop, struct timer *timer, int64_t deadline_ns)
 {
+	struct heap_item item = {deadline_ns, timer};
+	timer->deadline_ns = deadline_ns;
 	if (timer->slot) {
-		int64_t old_ns = timer->deadline_ns;
-		timer->deadline_ns = deadline_ns;
-		if (deadline_ns < old_ns)
+		bool is_earlier = deadline_ns < loop->heap[timer->slot].deadline_ns;
+		heap_place(loop, timer->slot, item);
+		if (is_earlier)
 			heap_up(loop, timer->slot);
 		else
 			heap_down(loop, timer->slot);
 		return;
 	}
-	timer->deadline_ns = deadline_ns;
 	if (loop->heap_length + 2 > loop->heap_capacity) {
 		loop->heap_capacity = loop->heap_capacity ? 2 * loop->heap_capacity : 16;
 		loop->heap = xrealloc(loop->heap, loop->heap_capacity * sizeof *loop->heap);
 	}
-	heap_place(loop, ++loop->heap_length, timer);
+	heap_place(loop, ++loop->heap_length, item);
 	heap_up(loop, timer->slot);
 }
 
@@ -190,13 +197,13 @@ void loop_timer_clear(struct loop *loop, struct timer *timer)
 	if (!timer->slot)
 		return;
 	size_t at = timer->slot;
-	struct timer *last = loop->heap[loop->heap_length--];
+	struct heap_item last = loop->heap[loop->heap_length--];
 	timer->slot = 0;
-	if (last == timer)
+	if (last.timer == timer)
 		return;
 	heap_place(loop, at, last);
 	heap_up(loop, at);
-	heap_down(loop, last->slot);
+	heap_down(loop, last.timer->slot);
 }
 
 void loop_free_later(struct loop *loop, void *memory)
@@ -218,8 +225,8 @@ void loop_free_later(struct loop *loop, void *memory)
  */
 static void run_timers(struct loop *loop, int64_t due_ns)
 {
-	while (loop->heap_length && loop->heap[1]->deadline_ns <= due_ns) {
-		struct timer *timer = loop->heap[1];
+	while (loop->heap_length && loop->heap[1].deadline_ns <= due_ns) {
+		struct timer *timer = loop->heap[1].timer;
 		loop_timer_clear(loop, timer);
 		timer->expired(timer);
 	}
@@ -248,7 +255,7 @@ int loop_once(struct loop *loop, int64_t max_wait_ns, struct error *err)
 {
 	int64_t wait_ns = max_wait_ns;
 	if (loop->heap_length) {
-		int64_t until_ns = loop->heap[1]->deadline_ns - now_ns();
+		int64_t until_ns = loop->heap[1].deadline_ns - now_ns();
 		if (until_ns < 0)
 			until_ns = 0;
 		if (wait_ns < 0 || until_ns < wait_ns)

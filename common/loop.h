@@ -49,8 +49,8 @@ void loop_free_later(struct loop *loop, void *memory);
 
 /*
  * Wait for events, at most until the next deadline or max_wait_ns (-1: no bound, 0: do not wait),
- * and handle one batch: timers due when it began, then ready sources. A timer set by a callback
- * waits for the next batch, so that neither starves the other.
+ * and handle one batch: timers due when it began, then ready sources. A timer that a callback sets
+ * to now waits for the next batch, so that neither starves the other.
  */
 int loop_once(struct loop *loop, int64_t max_wait_ns, struct error *err);
 
