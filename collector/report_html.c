@@ -488,6 +488,25 @@ static struct chart_series series_of(const struct page *page, size_t setting, co
 	return out;
 }
 
+/* A line that just stops would hide who failed. */
+static void failed_points(const struct page *page, size_t setting)
+{
+	const json_t *cells[ROWS_MAX];
+	size_t count = cells_of(page, setting, 0, cells, ROWS_MAX), told = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (!failed(cells[i]) ||
+			view_figure(cells[i], view_memory_key(page->summary, setting)).known)
+			continue;
+		auto_free char *words = failed_words(cells[i]);
+		add(page, told++ ? "; " : "<p class=\"failed\">No figures: ");
+		add_text(page, view_title(page->summary, view_text(cells[i], "contender")));
+		addf(page, " at %" PRId64 " (", view_integer(cells[i], "sessions"));
+		add_text(page, words);
+		add(page, ")");
+	}
+	add(page, told ? "</p>\n" : "");
+}
+
 static void lines_figure(const struct page *page, size_t setting, const char *title,
 	const char *explained, const char *y_title, const char *key, const char *top_key,
 	const char *const titles[])
@@ -505,6 +524,7 @@ static void lines_figure(const struct page *page, size_t setting, const char *ti
 			explained);
 		legend(page, series, count);
 		chart_lines(page->out, &chart, series, count);
+		failed_points(page, setting);
 		const char *const keys[] = {key, top_key};
 		numbers_table(page, setting, keys, titles, top_key ? 2 : 1);
 		add(page, "</figure>\n");
@@ -536,7 +556,7 @@ static void startup_figure(const struct page *page, size_t setting)
 		}
 		auto_free char *shown = view_shown(&figure, false);
 		const char *name = view_text(cells[i], "contender");
-		row[rows++] = (struct chart_row){.name = name,
+		row[rows++] = (struct chart_row){.name = view_title(page->summary, name),
 			.style = style_of(page, name),
 			.value = figure.median,
 			.ranged = figure.n > 1,
@@ -590,7 +610,8 @@ static void parts_chart(const struct page *page, size_t setting, int64_t session
 		show_number(
 			json_number_value(json_object_get(at_peak, "memory_peak_bytes")) / 0x1p20,
 			number);
-		row[rows] = (struct chart_row){.name = view_text(cells[i], "contender"),
+		row[rows] = (struct chart_row){
+			.name = view_title(page->summary, view_text(cells[i], "contender")),
 			.shown = xasprintf("%s MiB", number)};
 		read_parts(at_peak, row[rows++].parts);
 	}
@@ -725,11 +746,14 @@ static void head(const struct page *page)
 		view_integer(page->summary, "runs"), view_integer(page->summary, "warm_ups"),
 		json_array_size(json_object_get(page->summary, "excluded")),
 		view_text(page->summary, "plan_sha256"));
-	const char *const more[] = {view_text(page->summary, "started_at"),
-		view_text(machine, "cpu_model"), view_text(machine, "kernel")};
+	const struct {
+		const char *before, *text;
+	} more[] = {{" · ", view_text(page->summary, "started_at")},
+		{" · ", view_text(machine, "cpu_model")},
+		{" · Linux ", view_text(machine, "kernel")}};
 	for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
-		add(page, *more[i] ? " · " : "");
-		add_text(page, more[i]);
+		add(page, *more[i].text ? more[i].before : "");
+		add_text(page, more[i].text);
 	}
 	add(page, "</p>\n");
 }
