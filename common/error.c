@@ -12,7 +12,7 @@ static void make_printable(char *text)
 			*c = '?';
 }
 
-int error_set(struct error *err, int code, const char *format, ...)
+int(error_set)(struct error *err, int code, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
@@ -26,7 +26,7 @@ int error_set(struct error *err, int code, const char *format, ...)
 	return -1;
 }
 
-int error_prefix(struct error *err, const char *format, ...)
+int(error_prefix)(struct error *err, const char *format, ...)
 {
 	char text[2 * sizeof err->text];
 	va_list args;

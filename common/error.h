@@ -21,6 +21,15 @@ int error_set(struct error *err, int code, const char *format, ...)
 /* Put context in front of a text already set: "context: text". Returns -1 always. */
 int error_prefix(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* So that compilers and analysers know it too. */
+static inline int error_failed(int always)
+{
+	(void)always;
+	return -1;
+}
+#define error_set(...) error_failed(error_set(__VA_ARGS__))
+#define error_prefix(...) error_failed(error_prefix(__VA_ARGS__))
+
 /* Out of memory: one line on stderr, abort. */
 _Noreturn void die_oom(void);
 
