@@ -852,6 +852,21 @@ static int v2_memory_max(const struct cgroup *group, int64_t *bytes, struct erro
 	return 0;
 }
 
+/* "max PERIOD" or "QUOTA PERIOD", µs, as CPUs; 0: none */
+static int parse_cpu_max(const char *text, double *quota, struct error *err)
+{
+	int64_t used, period;
+	const char *end;
+	*quota = 0;
+	if (!strncmp(text, "max", 3))
+		return 0;
+	if (parse_number(text, &end, &used) || *end != ' ' ||
+		parse_number(end + 1, NULL, &period) || period <= 0)
+		return error_set(err, 0, "'cpu.max' is not two numbers: '%s'", text);
+	*quota = (double)used / (double)period;
+	return 0;
+}
+
 static int v2_get_limits(
 	const struct cgroup *group, struct cgroup_limits *limits, struct error *err)
 {
@@ -862,13 +877,8 @@ static int v2_get_limits(
 		read_max(fd, "memory.swap.max", &limits->swap_bytes, err))
 		return -1;
 	if (!read_at(fd, "cpu.max", text, sizeof text, &why)) {
-		int64_t quota, period;
-		const char *end;
-		if (strncmp(text, "max", 3) &&
-			(parse_number(text, &end, &quota) || *end != ' ' ||
-				parse_number(end + 1, NULL, &period) || period <= 0))
-			return error_set(err, 0, "'cpu.max' is not two numbers: '%s'", text);
-		limits->cpu_quota = strncmp(text, "max", 3) ? (double)quota / (double)period : 0;
+		if (parse_cpu_max(text, &limits->cpu_quota, err))
+			return -1;
 	} else if (why.code != ENOENT) {
 		*err = why;
 		return -1;

@@ -186,7 +186,7 @@ static char *read_key(const char *path, const char *key)
 			continue;
 		at++;
 		at += strspn(at, " \t");
-		return strndup(at, strcspn(at, "\n"));
+		return xasprintf("%.*s", (int)strcspn(at, "\n"), at);
 	}
 	return NULL;
 }

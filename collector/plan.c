@@ -165,7 +165,7 @@ static char *folder_of(const char *path)
 	const char *slash = strrchr(path, '/');
 	if (!slash)
 		return xstrdup(".");
-	return slash == path ? xstrdup("/") : strndup(path, (size_t)(slash - path));
+	return slash == path ? xstrdup("/") : xasprintf("%.*s", (int)(slash - path), path);
 }
 
 static bool is_path(const char *name)

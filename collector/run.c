@@ -969,7 +969,7 @@ static int read_output(int fd, struct buf *text, int64_t deadline_ns)
 
 static char *first_line(const struct buf *text)
 {
-	auto_free char *line = strndup(text->data, strcspn(text->data, "\n"));
+	auto_free char *line = xasprintf("%.*s", (int)strcspn(text->data, "\n"), text->data);
 	json_auto_t *printable = json_text(line, 200);
 	char *copy = xstrdup(json_string_value(printable));
 	for (char *c = copy; *c; c++)

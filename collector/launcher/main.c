@@ -360,12 +360,12 @@ static int find_prefix(char *prefix, size_t size, struct error *err)
 	return 0;
 }
 
-static int open_scratch(struct launcher *launcher, struct error *err)
+static int open_scratch(struct launcher *launcher, const char *path, struct error *err)
 {
-	launcher->scratch_fd = open(launcher->scratch, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	launcher->scratch = path;
+	launcher->scratch_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (launcher->scratch_fd < 0)
-		return error_set(
-			err, errno, "cannot open the scratch folder '%s'", launcher->scratch);
+		return error_set(err, errno, "cannot open the scratch folder '%s'", path);
 	return 0;
 }
 
@@ -397,7 +397,7 @@ static void open_standard_descriptors(void)
 		close(fd);
 }
 
-static int start(struct launcher *launcher, struct error *err)
+static int start(struct launcher *launcher, const char *scratch, struct error *err)
 {
 	launcher->loop = loop_new(err);
 	if (!launcher->loop)
@@ -405,7 +405,7 @@ static int start(struct launcher *launcher, struct error *err)
 	if (getpid() != 1 && prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return error_set(err, errno, "cannot become the reaper of orphans");
 	if (find_prefix(launcher->prefix, sizeof launcher->prefix, err) ||
-		open_scratch(launcher, err) || child_init(&launcher->child, err) ||
+		open_scratch(launcher, scratch, err) || child_init(&launcher->child, err) ||
 		watch_signals(launcher, err))
 		return -1;
 	launcher->backoff_ns = RECONNECT_MIN_NS;
@@ -434,20 +434,21 @@ int main(int argc, char **argv)
 	static struct launcher launcher = {.collector = {-1, collector_ready, 0, 0},
 		.signals = {-1, signals_ready, 0, 0},
 		.reconnect = {.expired = reconnect_due}};
+	const char *socket_path = NULL, *name = NULL, *scratch = NULL, *here = NULL;
 	int option;
 	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
 		switch (option) {
 		case 's':
-			launcher.socket_path = optarg;
+			socket_path = optarg;
 			break;
 		case 'n':
-			launcher.name = optarg;
+			name = optarg;
 			break;
 		case 'd':
-			launcher.scratch = optarg;
+			scratch = optarg;
 			break;
 		case 'H':
-			launcher.here = optarg;
+			here = optarg;
 			break;
 		case 'o':
 			launcher.once = true;
@@ -462,21 +463,23 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (!launcher.socket_path || !launcher.name || !launcher.scratch || optind != argc) {
+	if (!socket_path || !name || !scratch || optind != argc) {
 		usage(stderr);
 		return 2;
 	}
-	if (!launcher.here)
-		launcher.here = launcher.scratch;
-	if (strlen(launcher.socket_path) >= sizeof((struct sockaddr_un){0}).sun_path ||
-		strlen(launcher.name) >= 256 || strlen(launcher.here) >= 4096 ||
-		strlen(launcher.scratch) >= 4096) {
+	if (!here)
+		here = scratch;
+	if (strlen(socket_path) >= sizeof((struct sockaddr_un){0}).sun_path ||
+		strlen(name) >= 256 || strlen(here) >= 4096 || strlen(scratch) >= 4096) {
 		fputs("launcher: a path or the name is too long\n", stderr);
 		return 2;
 	}
+	launcher.socket_path = socket_path;
+	launcher.name = name;
+	launcher.here = here;
 	open_standard_descriptors();
 	struct error err;
-	if (start(&launcher, &err) || loop_run(launcher.loop, &err)) {
+	if (start(&launcher, scratch, &err) || loop_run(launcher.loop, &err)) {
 		fprintf(stderr, "launcher: %s\n", err.text);
 		return 1;
 	}

@@ -134,7 +134,9 @@ static void a_torn_line_is_cut_off(void **state)
 	/* a torn line longer than what is read at a time */
 	static char long_line[10000];
 	memset(long_line, 'x', sizeof long_line - 1);
-	memcpy(long_line, "{}\n", 3);
+	long_line[0] = '{';
+	long_line[1] = '}';
+	long_line[2] = '\n';
 	put("torn/runs.jsonl", long_line);
 	struct folder folder, other;
 	struct error err;

@@ -84,7 +84,7 @@ static void stdout_is_sorted(void **state)
 	/* one line too long, one without its end */
 	size_t length = strlen(text);
 	memset(text + length, 'x', 600);
-	strcpy(text + length + 600, "\n{\"event\":\"turn\"}");
+	snprintf(text + length + 600, sizeof text - length - 600, "\n{\"event\":\"turn\"}");
 	struct run_facts facts = {.agent_turns = json_array(), .agent_errors = json_array()};
 	stdout_lines_read(text, strlen(text), &facts);
 	assert_int_equal(json_array_size(facts.agent_turns), 1);
