@@ -125,7 +125,8 @@ static int keep_rest(struct sse *sse, const char *at, const char *end, struct er
 	if (sse->kept.length - sse->data_length + length > SSE_LINE_MAX)
 		return error_set(
 			err, EMSGSIZE, "line of the stream is longer than %d bytes", SSE_LINE_MAX);
-	(void)buf_add(&sse->kept, at, length); /* the caps of event and line leave room */
+	if (length)
+		(void)buf_add(&sse->kept, at, length); /* the caps of event and line leave room */
 	return 0;
 }
 
