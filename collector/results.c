@@ -291,7 +291,7 @@ void results_release(struct results *results)
 	json_decref(results->plan);
 	json_decref(results->environment);
 	json_decref(results->notes);
-	*results = (struct results){NULL};
+	*results = (struct results){.plan = NULL};
 }
 
 const json_t *run_record_figure(const struct run_record *run, const char *name)

@@ -404,7 +404,7 @@ static void note_differences(struct results *results)
 
 static json_t *make(int dir_fd, struct error *err)
 {
-	struct results auto_results results = {NULL};
+	struct results auto_results results = {.plan = NULL};
 	if (results_read(dir_fd, &results, err))
 		return NULL;
 	struct cells auto_cells cells = {NULL, 0};

@@ -205,8 +205,7 @@ static void the_page_says_what_the_summary_says(void **state)
 	(void)state;
 	auto_free char *page = made(report_html, mixed);
 	static const char *const parts[] = {
-		"At 3 concurrent sessions <strong>C, libcurl</strong> needs the least memory (3.52 "
-		"MiB), ",
+		"<strong>C, libcurl</strong> needs the least memory (3.52 MiB), ",
 		"adds the least to a turn (2.48 ms), needs the least CPU a turn (1.04 ms).",
 		"<small>873 sessions/GiB</small>",
 		"×122 [121, 122]",  /* startup of node against c */
