@@ -1,5 +1,6 @@
 #include "collector/folder.h"
 
+#include "collector/record.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/file.h"
@@ -197,8 +198,7 @@ int folder_write_json(
 
 int folder_append_run(struct folder *folder, const json_t *record, struct error *err)
 {
-	/* Figures are rounded: 17 digits would show what binary makes of that. */
-	auto_free char *text = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(15));
+	auto_free char *text = json_dumps(record, RECORD_DUMP_FLAGS);
 	if (!text)
 		die_oom();
 	auto_free char *line = xasprintf("%s\n", text);

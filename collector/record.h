@@ -61,8 +61,9 @@ struct run_identity {
 	const char *started_at; /* UTC, "2031-05-04T10:20:30Z"; a label, nothing is computed */
 };
 
-/* How a record is printed: one line, numbers as short as they are exact enough. */
-#define RECORD_DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(12))
+/* How a record is printed: one line. Figures are rounded: 17 digits would show what binary makes of
+ * that. */
+#define RECORD_DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(15))
 
 /*
  * The judged record: identity, outcome, validity, every figure. New reference, never NULL. One line
