@@ -118,7 +118,7 @@ void tools_release(struct tools *tools)
  * (CLONE_VFORK): no page table is copied, at any size of ours. No handler can run in it, as there
  * are none. Nor is our table of descriptors copied, one reference for each of thousands of sockets:
  * the child shares it (CLONE_FILES) just until close_range gives it a table that ends where its
- * own descriptors do.
+ * own descriptors do. Returns the status to end with if there was nothing to exec.
  */
 static int child(void *argument)
 {
@@ -129,7 +129,7 @@ static int child(void *argument)
 		if ((unsigned)tools->place_fds[i] > end)
 			end = (unsigned)tools->place_fds[i];
 	if (tools->private_files && close_range_(end + 1, ~0U, CLOSE_RANGE_UNSHARE))
-		_exit(STATUS_NOT_EXECUTABLE);
+		return STATUS_NOT_EXECUTABLE;
 
 	setpgid(0, 0);
 	dup2(tools->null_fd, STDIN_FILENO);
@@ -147,7 +147,7 @@ static int child(void *argument)
 	const char *name = tool->argv[0];
 	if (strchr(name, '/')) {
 		execve(name, tool->argv, environ);
-		_exit(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE);
+		return errno == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
 	}
 	int status = STATUS_NOT_FOUND;
 	const char *path = getenv("PATH");
@@ -169,7 +169,7 @@ static int child(void *argument)
 		if (!*end_of_folder)
 			break;
 	}
-	_exit(status);
+	return status;
 }
 
 static int clone_child(struct tool *tool, int *pidfd)
