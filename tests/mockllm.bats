@@ -579,3 +579,35 @@ wait_for() { # FILTER: of GET /control/run
   curl -sS -Z --parallel-immediate --parallel-max 100 --data-binary "@$BATS_TEST_TMPDIR/body" -K "$BATS_TEST_TMPDIR/urls" \
     -H 'Connection: close' --max-time 60 -w '%{http_code}\n' | sort | uniq -c | grep -qx ' *100 200'
 }
+
+# ---- the suite's tool
+
+@test "tmtool prints what its key says and needs nobody to hear its stamp" {
+  run -0 "$tmtool" nobody 0123456789abcdef 0 0
+  [ -z "$output" ]
+  "$tmtool" nobody 0123456789abcdef 0 5000 >"$BATS_TEST_TMPDIR/a"
+  "$tmtool" nobody 0123456789abcdef 20 5000 >"$BATS_TEST_TMPDIR/b"
+  "$tmtool" nobody 0123456789abcdee 0 5000 >"$BATS_TEST_TMPDIR/c"
+  [ "$(wc -c <"$BATS_TEST_TMPDIR/a")" = 5000 ]
+  cmp "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/b"
+  run ! cmp -s "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/c"
+}
+
+@test "tmtool refuses nonsense" {
+  local arguments
+  while read -r -a arguments; do
+    run -2 --separate-stderr "$tmtool" "${arguments[@]}"
+    [ -z "$output" ]
+    [[ $stderr == "usage: tmtool "* ]]
+  done <<'LIST'
+
+s 0123456789abcdef 0
+s 0123456789abcde 0 0
+s 0123456789ABCDEF 0 0
+s 0123456789abcdef -1 0
+s 0123456789abcdef 3600001 0
+s 0123456789abcdef 0 1048577
+s 0123456789abcdef 0 x
+s 0123456789abcdef 0 0 0
+LIST
+}
