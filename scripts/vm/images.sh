@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 
 # A compose file like the real one whose images have the architecture in their tags.
 write_compose() {
-  docker compose -f "$here/../docker-compose.yml" config --format json |
+  docker compose -f "$here/../docker-compose.yml" --profile all config --format json |
     jq --arg tag ":vm-$arch" '.services |= map_values(.image += $tag)' >"$work/compose.json"
 }
 
@@ -23,7 +23,7 @@ build() {
   export TURNMETER_CA_FILE=${TURNMETER_CA_FILE:-${NPM_CONFIG_CAFILE:-${NODE_EXTRA_CA_CERTS:-/dev/null}}}
   write_compose
   say "building the images for $arch" >&2
-  DOCKER_DEFAULT_PLATFORM=linux/$arch docker compose -f "$work/compose.json" --progress plain build \
+  DOCKER_DEFAULT_PLATFORM=linux/$arch docker compose -f "$work/compose.json" --profile all --progress plain build \
     >"$out/images.log" 2>&1 || {
     tail -n 25 "$out/images.log" >&2
     die "the images for $arch could not be built: the whole log is $out/images.log"

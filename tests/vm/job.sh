@@ -36,7 +36,7 @@ say "docker runs"
 while read -r line; do
   export "${line?}"
 done < <(scripts/cpus.sh)
-export TURNMETER_MEMORY=1073741824
+export TURNMETER_MEMORY=1073741824 COMPOSE_PROFILES=all
 
 # ---- every contender there is, with one command
 contenders=$(docker compose config --services | sed -n 's/^agent-//p' | paste -sd, -)
