@@ -301,9 +301,9 @@ static void add_ranked(
 	add_times(page, ranked, card->key);
 	double share = most > 0 && ranked->value > 0 ? 100 * ranked->value / most : 0;
 	addf(page,
-		"<svg class=\"bar %s\" viewBox=\"0 0 100 5\" preserveAspectRatio=\"none\" "
-		"aria-hidden=\"true\"><rect class=\"fill\" width=\"%.2f\" "
-		"height=\"5\"/></svg></div>\n",
+		"<dd class=\"bar\"><svg class=\"%s\" viewBox=\"0 0 100 5\" "
+		"preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"fill\" "
+		"width=\"%.2f\" height=\"5\"/></svg></dd></div>\n",
 		chart_class(style_of(page, view_text(ranked->cell, "contender"))),
 		share < 0.4 ? 0.4 : share);
 }

@@ -58,7 +58,11 @@ static int sync_folder(int dir_fd, const char *name)
 	if (slash)
 		folder[slash == name ? 1 : slash - name] = '\0';
 	auto_close int fd = openat(dir_fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -1 : fsync(fd);
+	if (fd < 0)
+		return -1;
+	/* Some file systems (of shared folders) cannot sync a folder: then there is nothing to wait
+	 * for. */
+	return fsync(fd) && errno != EINVAL ? -1 : 0;
 }
 
 int file_writer_commit(struct file_writer *writer, struct error *err)
