@@ -16,6 +16,7 @@ import { runtimeCases } from './runtime.mjs';
 
 const here = import.meta.dirname;
 const CASE_LIMIT_MS = 30_000;
+const SLOW_JOBS = 12;
 const STDOUT_MAX = 4 * 1024 * 1024;
 
 function usage(message) {
@@ -296,9 +297,7 @@ function judge(test, context) {
 	if (test.check) test.check(context);
 }
 
-const queue = [];
-for (const test of chosen.filter((c) => c.slow)) for (const agent of agents) queue.push([agent, test]);
-for (const test of chosen.filter((c) => !c.slow)) for (const agent of agents) queue.push([agent, test]);
+const queue = chosen.flatMap((test) => agents.map((agent) => [agent, test]));
 
 const counts = { pass: 0, fail: 0, runtime: 0 };
 const printed = new Set();
@@ -327,9 +326,10 @@ async function worker(slow) {
 	}
 }
 
-// Cases that only wait run beside the others, all at once.
-const slow = queue.filter(([, test]) => test.slow).map(() => worker(true));
-await Promise.all([...slow, ...Array.from({ length: Number(options.jobs) }, () => worker(false))]);
+// Cases that only wait run beside the others, the longest first.
+const workers = (count, slow) => Array.from({ length: count }, () => worker(slow));
+queue.sort(([, a], [, b]) => (b.limitMs ?? 0) - (a.limitMs ?? 0));
+await Promise.all([...workers(SLOW_JOBS, true), ...workers(Number(options.jobs), false)]);
 let missing = 0;
 for (const test of chosen) for (const agent of agents) if (!printed.has(`${agent.name} ${test.name}`)) missing++;
 process.stderr.write(`conformance: ${counts.pass} passed, ${counts.runtime} decided by the runtime, ${counts.fail} failed, ${missing} missing\n`);

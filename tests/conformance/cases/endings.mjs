@@ -22,8 +22,9 @@ const bad = (name, about, answer, error, more = {}) => [
 
 const touch = shell('touch touched; echo hi');
 const untouched = ({ check, scratch }) => check.ok(!existsSync(path.join(scratch, 'touched')), 'a call of a cut answer was run');
-const idle = { AGENT_IDLE_TIMEOUT_MS: '400' };
-const pings = Array(40).fill([': ping\n\n', 100]).flat();
+// Longer than a runtime needs to start on a busy machine.
+const idle = { AGENT_IDLE_TIMEOUT_MS: '1500' };
+const pings = Array(60).fill([': ping\n\n', 100]).flat();
 
 export default [
 	good('finish-without-done', 'a finish chunk and no [DONE]: complete', turn(finish('tool_calls'))),
@@ -69,13 +70,13 @@ export default [
 		exit: 1,
 		error: /502.*Bad gateway/s,
 	},
-	...bad('idle-before-headers', 'silence from the request on', [HANG], /silent|idle|timeout|timed out/i, { env: idle }),
-	...bad('idle-before-events', 'headers, then silence', stream(HANG), /silent|idle|timeout|timed out/i, { env: idle }),
-	...bad('idle-between-events', 'silence between events; the calls are not run', stream(say('Hi.'), fragments(touch), HANG), /silent|idle|timeout|timed out/i, { env: idle, check: untouched }),
-	...bad('idle-with-comments', 'comments are no events: pings alone do not keep a turn alive', stream(...pings, HANG), /silent|idle|timeout|timed out/i, { env: idle }),
+	...bad('idle-before-headers', 'silence from the request on', [HANG], /silent|idle|timeout|timed out/i, { env: idle, slow: true }),
+	...bad('idle-before-events', 'headers, then silence', stream(HANG), /silent|idle|timeout|timed out/i, { env: idle, slow: true }),
+	...bad('idle-between-events', 'silence between events; the calls are not run', stream(say('Hi.'), fragments(touch), HANG), /silent|idle|timeout|timed out/i, { env: idle, slow: true, check: untouched }),
+	...bad('idle-with-comments', 'comments are no events: pings alone do not keep a turn alive', stream(...pings, HANG), /silent|idle|timeout|timed out/i, { env: idle, slow: true }),
 	good('slow-but-alive', 'a stream longer than the idle timeout, never silent for so long', [
-		...Array(10).fill([event(chunk({})), 150]).flat(), ...turn(finish('tool_calls'), DONE),
-	], { env: { AGENT_IDLE_TIMEOUT_MS: '1000', ...noRetry } }),
+		...Array(15).fill([event(chunk({})), 200]).flat(), ...turn(finish('tool_calls'), DONE),
+	], { env: { AGENT_IDLE_TIMEOUT_MS: '2000', ...noRetry }, slow: true }),
 	good('usage-chunk', 'choices: [] with usage after the finish chunk', turn(
 		finish('tool_calls'), event({ ...chunk({}), choices: [], usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 } }), DONE,
 	)),

@@ -70,7 +70,8 @@ export default [
 	{
 		name: 'http/error-without-end',
 		about: 'status 400 whose body never ends: the idle timeout ends it',
-		env: { AGENT_IDLE_TIMEOUT_MS: '400', AGENT_MAX_RETRIES: '0' },
+		slow: true,
+		env: { AGENT_IDLE_TIMEOUT_MS: '1500', AGENT_MAX_RETRIES: '0' },
 		answers: [[head(['Content-Type: application/json', 'Content-Length: 1000'], '400 Bad Request'), '{"error":', HANG]],
 		exit: 1,
 		error: /./,
