@@ -295,7 +295,7 @@ static void strip_leaf(char *path, bool *in_run_leaf)
 	if (!slash)
 		return;
 	bool run = is_run_leaf(slash + 1);
-	if (!run && strcmp(slash + 1, LAUNCHER_LEAF))
+	if (!run && strcmp(slash + 1, LAUNCHER_LEAF) && strcmp(slash + 1, CGROUP_COLLECTOR_LEAF))
 		return;
 	*in_run_leaf |= run;
 	slash[slash == path] = '\0';
@@ -516,6 +516,30 @@ static pid_t *read_pids(int dir_fd, size_t *count, struct error *err)
 	return pids;
 }
 
+int cgroup_move_all(const struct cgroup *from, const struct cgroup *to, struct error *err)
+{
+	for (int i = 0; i < from->fs->count; i++) {
+		if (to->fds[i] < 0)
+			continue;
+		size_t count;
+		pid_t *pids = read_pids(from->fds[i], &count, err);
+		if (!pids)
+			return -1;
+		for (size_t j = 0; j < count; j++) {
+			struct error why;
+			if (!write_number_at(to->fds[i], "cgroup.procs", pids[j], &why) ||
+				why.code == ESRCH)
+				continue;
+			free(pids);
+			*err = why;
+			return error_prefix(
+				err, "cannot move a process to cgroup '%s'", to->paths[i]);
+		}
+		free(pids);
+	}
+	return 0;
+}
+
 int64_t cgroup_count(const struct cgroup *group, struct error *err)
 {
 	size_t count;
@@ -667,13 +691,22 @@ void cgroup_sweep(const struct cgroup *parent, const char *prefix, bool (*stale)
 	}
 }
 
-/* Hand down what can be had; what could not is found missing below. */
-static void enable_in(int fd)
+/* Hand down ('+') or take back ('-') what can be; what could not is found missing below. */
+static void change_controllers(int fd, char sign)
 {
-	static const char *const names[] = {"+memory", "+cpu", "+cpuset", "+pids", "+io"};
+	static const char *const names[] = {"memory", "cpu", "cpuset", "pids", "io"};
 	struct error ignored;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		write_at(fd, "cgroup.subtree_control", names[i], &ignored);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		char text[16];
+		snprintf(text, sizeof text, "%c%s", sign, names[i]);
+		write_at(fd, "cgroup.subtree_control", text, &ignored);
+	}
+}
+
+void cgroup_disable(const struct cgroup *group)
+{
+	if (group->fs->v2)
+		change_controllers(any_folder(group), '-');
 }
 
 int cgroup_enable(const struct cgroup *group, struct error *err)
@@ -690,7 +723,7 @@ int cgroup_enable(const struct cgroup *group, struct error *err)
 			"cgroup '%s' has no controller 'memory': enable it in the groups above "
 			"(cgroup.subtree_control), or at boot (cgroup_enable=memory)",
 			group->paths[0]);
-	enable_in(fd);
+	change_controllers(fd, '+');
 	if (!write_at(fd, "cgroup.subtree_control", "+memory", &why))
 		return 0;
 	return error_set(err, why.code, "cannot hand controller 'memory' down in cgroup '%s' (%s)",
@@ -701,14 +734,14 @@ int cgroup_enable_path(const struct cgroup *group, struct error *err)
 {
 	if (!group->fs->v2)
 		return 0;
-	enable_in(group->fs->fds[0]);
+	change_controllers(group->fs->fds[0], '+');
 	auto_free char *path = xstrdup(group->paths[0]);
 	/* each prefix in its turn: "/a", "/a/b", … */
 	for (char *at = path + 1; (at = strchr(at, '/')); at++) {
 		*at = '\0';
 		auto_close int fd = open_folder(group->fs->fds[0], path);
 		if (fd >= 0)
-			enable_in(fd);
+			change_controllers(fd, '+');
 		*at = '/';
 	}
 	return cgroup_enable(group, err);
@@ -716,37 +749,13 @@ int cgroup_enable_path(const struct cgroup *group, struct error *err)
 
 /* ---- containers and their leaves */
 
-static int move_all(const struct cgroup *from, const struct cgroup *to, struct error *err)
-{
-	for (int i = 0; i < from->fs->count; i++) {
-		if (to->fds[i] < 0)
-			continue;
-		size_t count;
-		pid_t *pids = read_pids(from->fds[i], &count, err);
-		if (!pids)
-			return -1;
-		for (size_t j = 0; j < count; j++) {
-			struct error why;
-			if (!write_number_at(to->fds[i], "cgroup.procs", pids[j], &why) ||
-				why.code == ESRCH)
-				continue;
-			free(pids);
-			*err = why;
-			return error_prefix(
-				err, "cannot move a process to cgroup '%s'", to->paths[i]);
-		}
-		free(pids);
-	}
-	return 0;
-}
-
 int cgroup_adopt(const struct cgroup *container, struct error *err)
 {
 	cgroup_sweep(container, RUN_LEAF, NULL);
 	struct cgroup leaf;
 	if (make_group(&leaf, container, LAUNCHER_LEAF, true, err))
 		return -1;
-	int result = move_all(container, &leaf, err);
+	int result = cgroup_move_all(container, &leaf, err);
 	cgroup_close(&leaf);
 	return result ? -1 : cgroup_enable(container, err);
 }

@@ -21,6 +21,9 @@
 
 struct error;
 
+/* The leaf for the collector itself where it must work in its own group (local.h). */
+#define CGROUP_COLLECTOR_LEAF "turnmeter-collector"
+
 enum cgroup_part { CGROUP_MEMORY, CGROUP_CPUACCT, CGROUP_CPU, CGROUP_CPUSET, CGROUP_PARTS };
 
 struct cgroup_fs {
@@ -99,6 +102,8 @@ int cgroup_remove(const struct cgroup *parent, const char *name, struct error *e
 
 /* Move a process. A process that is gone is an error with code ESRCH. */
 int cgroup_attach(const struct cgroup *group, pid_t pid, struct error *err);
+/* Move all processes of a group, in the hierarchies where `to` has a folder. */
+int cgroup_move_all(const struct cgroup *from, const struct cgroup *to, struct error *err);
 /* Processes in the group itself; -1 on failure. */
 int64_t cgroup_count(const struct cgroup *group, struct error *err);
 /*
@@ -117,6 +122,8 @@ int cgroup_wait_empty(const struct cgroup *group, int64_t timeout_ns, struct err
  */
 int cgroup_enable(const struct cgroup *group, struct error *err);
 int cgroup_enable_path(const struct cgroup *group, struct error *err);
+/* The contrary of cgroup_enable, as far as nothing below needs them. */
+void cgroup_disable(const struct cgroup *group);
 
 /* ---- containers and their leaves */
 

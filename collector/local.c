@@ -34,7 +34,8 @@ struct process {
 struct local {
 	const struct cgroup_fs *fs;
 	struct cgroup parent, base;
-	char name[64]; /* of base below parent, and of the folder below TMPDIR */
+	struct cgroup own_leaf; /* see take_own_group */
+	char name[64];          /* of base below parent, and of the folder below TMPDIR */
 	char *folder;
 	struct process *processes;
 	size_t process_count;
@@ -118,23 +119,34 @@ char *local_path(const struct local *local, const char *name)
 /* ---- groups */
 
 /*
- * Not root: work in the group we are in, which must be ours alone. On v2 no process may stay in a
- * group that hands controllers down, so the collector moves into a leaf of it.
+ * Not root: work in the group we are in, which must have been delegated. On v2 no process may stay
+ * in a group that hands controllers down, so all of it (the collector, the make that started it)
+ * moves into a leaf, and back in the end.
  */
 static int take_own_group(struct local *local, struct cgroup *own, struct error *err)
 {
 	if (local->fs->v2) {
-		struct cgroup leaf;
-		if (cgroup_make(&leaf, own, "turnmeter-collector", err))
+		if (cgroup_make(&local->own_leaf, own, CGROUP_COLLECTOR_LEAF, err))
 			return -1;
-		int result = cgroup_attach(&leaf, getpid(), err);
-		cgroup_close(&leaf);
-		if (result)
+		if (cgroup_move_all(own, &local->own_leaf, err)) {
+			cgroup_close(&local->own_leaf);
 			return -1;
+		}
 	}
 	local->parent = *own;
 	*own = (struct cgroup)CGROUP_EMPTY;
 	return 0;
+}
+
+static void leave_own_group(struct local *local)
+{
+	struct error ignored; /* the group goes with its scope */
+	if (!local->own_leaf.fs)
+		return;
+	cgroup_disable(&local->parent);
+	if (!cgroup_move_all(&local->own_leaf, &local->parent, &ignored))
+		cgroup_remove(&local->parent, CGROUP_COLLECTOR_LEAF, &ignored);
+	cgroup_close(&local->own_leaf);
 }
 
 static int choose_parent(struct local *local, const char *parent, struct error *err)
@@ -156,7 +168,7 @@ struct local *local_new(const struct cgroup_fs *fs, const char *parent, struct e
 {
 	struct local *local = xcalloc(1, sizeof *local);
 	local->fs = fs;
-	local->parent = local->base = (struct cgroup)CGROUP_EMPTY;
+	local->parent = local->base = local->own_leaf = (struct cgroup)CGROUP_EMPTY;
 	snprintf(local->name, sizeof local->name, NAME_PREFIX "%d-%" PRId64, (int)getpid(),
 		start_time(getpid()));
 	if (choose_parent(local, parent, err)) {
@@ -215,6 +227,7 @@ void local_free(struct local *local)
 	if (local->base.fs)
 		cgroup_remove(&local->parent, local->name, &ignored);
 	cgroup_close(&local->base);
+	leave_own_group(local);
 	cgroup_close(&local->parent);
 	if (local->folder)
 		remove_tree(AT_FDCWD, local->folder, 0);
