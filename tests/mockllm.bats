@@ -394,6 +394,18 @@ refused() {
   jq -e 'all(.[]; .tool_demand_ns == null)' "$BATS_TEST_TMPDIR/rows"
 }
 
+@test "a scenario without any time: all of a turn is due at once" {
+  start_mock
+  control POST /control/scenario "$(jq '.ttft_ms = {constant: 0} | .chunk_interval_ms = {constant: 0} | .spread_first_ms = 0
+    | .chunks = 1 | .tools.calls = {min: 5, max: 5} | .tools.sleep_ms = {min: 0, max: 0}' configs/scenarios/smoke.json)"
+  begin smoke 1 2
+  play_session 1 smoke
+  end
+  [ "$(errors)" = '{}' ]
+  # whoever was first, the worker or the main thread that cannot wait for it
+  [ "$(ledger '[.sessions_complete, .requests, .events, .checks_scanned + .checks_inline, .tool_calls, .tool_stamps]')" = '[1,3,3,3,10,10]' ]
+}
+
 @test "stamps of the suite's tool make its demand" {
   start_mock
   begin smoke 1 3
