@@ -70,6 +70,8 @@ stop() {
       done
     fi
     rm -rf "$engine_run"
+  elif is_root; then
+    rm -rf "$engine_run" # the log of one that did not start
   fi
 }
 
