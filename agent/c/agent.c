@@ -16,7 +16,7 @@
  * requests, so that when all sessions begin, a connection is made before many others are tried (a
  * connection being made takes more of libcurl's memory than one that is).
  */
-enum { TOOLS_AT_ONCE = 1, REQUESTS_AT_ONCE = 16 };
+enum { TOOLS_AT_ONCE = 1, REQUESTS_AT_ONCE = 64 };
 
 int agent_init(struct agent *agent, struct loop *loop, const struct config *config,
 	const struct rlimit *files, struct error *err)
