@@ -337,6 +337,8 @@ class EventParser {
 	}
 }
 
+const textOf = (value) => (typeof value === 'string' ? value : '');
+
 // One turn's answer, put together from its chunks.
 class Answer {
 	text = null;
@@ -371,25 +373,26 @@ class Answer {
 
 	#takeFragment(fragment) {
 		if (!fragment) return;
-		const call = this.#callOf(fragment);
+		const id = textOf(fragment.id);
+		const call = this.#callOf(fragment.index, id);
 		this.#current = call;
-		call.id ||= fragment.id || '';
+		call.id ||= id;
 		const part = fragment.function;
 		if (!part) return;
-		call.name ||= part.name || '';
+		call.name ||= textOf(part.name);
 		if (typeof part.arguments === 'string') call.arguments += part.arguments;
 		else if (part.arguments != null) call.arguments += JSON.stringify(part.arguments);
 	}
 
-	#callOf({ index, id }) {
-		if (index != null) {
+	#callOf(index, id) {
+		if (Number.isInteger(index)) {
 			const call = this.#byIndex.get(index);
-			if (call && (!id || !call.id || call.id === id)) return call;
+			if (call && (id === '' || call.id === '' || call.id === id)) return call;
 			const started = this.#start(index);
 			this.#byIndex.set(index, started);
 			return started;
 		}
-		if (id) return this.calls.find((call) => call.id === id) ?? this.#start(this.#nextOrder());
+		if (id !== '') return this.calls.find((call) => call.id === id) ?? this.#start(this.#nextOrder());
 		return this.#current ?? this.#start(this.#nextOrder());
 	}
 
@@ -510,11 +513,15 @@ async function failedResponse(response) {
 	if (response.body) {
 		const reader = new BodyReader(response.body);
 		const decoder = new TextDecoder();
-		while (text.length < ERROR_BODY_MAX) {
-			const { done, value } = await reader.read();
-			if (done) break;
-			text += decoder.decode(value, { stream: true });
-			reader.reuse(value);
+		try {
+			while (text.length < ERROR_BODY_MAX) {
+				const { done, value } = await reader.read();
+				if (done) break;
+				text += decoder.decode(value, { stream: true });
+				reader.reuse(value);
+			}
+		} catch {
+			// the status and what has come must do
 		}
 		reader.cancel();
 	}
@@ -562,13 +569,13 @@ async function drain(reader, watchdog) {
 	clearTimeout(timer);
 }
 
-// True if a request failed since it was sent on a kept-alive connection that the server had closed. Node.js
-// often tells what the socket had carried before; otherwise the last answer's connection may have been it.
+// True if a request failed since it was sent on a kept-alive connection that the server had closed: the one
+// of the session's last answer, if there was one. Node.js often tells what the socket had carried before;
 // Deno replaces such a connection on its own.
 function isStale(error, kept) {
+	if (!kept) return false;
 	const socket = error.cause?.socket;
-	if (socket) return socket.bytesRead > 0;
-	return kept && ['ECONNRESET', 'EPIPE'].includes(error.cause?.code ?? error.code);
+	return socket ? socket.bytesRead > 0 : ['ECONNRESET', 'EPIPE'].includes(error.cause?.code ?? error.code);
 }
 
 // One attempt at one turn; throws a TurnError when it fails. `connection.kept`: the session's last

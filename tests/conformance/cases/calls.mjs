@@ -93,6 +93,29 @@ export default [
 	refused('arguments-null', 'arguments are null', raw('null')),
 	refused('arguments-string', 'arguments are a string', raw('"touch touched"')),
 	{
+		name: 'call/odd-types',
+		about: 'ids, names, indices and choices of other types harm no other session',
+		async run({ check, start, server }) {
+			const odd = [
+				{ index: 'x', id: 7, type: 1, function: { name: ['exec'], arguments: 5 } },
+				{ index: null, id: {}, function: 'exec' },
+				null,
+				'call',
+			];
+			server.answers = (_, { headers, json }) => {
+				if (headers['x-session-id'] === 's2' || json.messages.length > 2) return final();
+				return stream(
+					event(chunk({ tool_calls: odd, content: 5 })), event({ choices: 'none' }), event({ choices: [null, 3] }), event(chunk('delta', 'x')), event([]), event('5'), event('null'),
+					event(chunk({ tool_calls: { index: 0 } })), finish('tool_calls'), DONE,
+				);
+			};
+			const result = await start({ AGENT_SESSIONS: '2', AGENT_MAX_RETRIES: '0' }).ended;
+			check.ok(result.exit?.code === 0 || result.exit?.code === 1, `ended with ${JSON.stringify(result.exit)}`);
+			check.equal(result.lines.at(-1), '{"event":"done"}', 'last line of stdout');
+			check.ok(!result.events.some((e) => e.session === 's2'), 'session s2 failed');
+		},
+	},
+	{
 		name: 'call/finish-in-same-chunk',
 		about: 'arguments and finish_reason in one chunk: both are taken',
 		answers: [stream(event(chunk({ tool_calls: [a, b] }, 'tool_calls')), DONE), final()],

@@ -69,7 +69,7 @@ export default [
 	},
 	{
 		name: 'http/error-without-end',
-		about: 'status 400 whose body never ends: the idle timeout ends it',
+		about: 'status 400 whose body never ends: the idle timeout ends the wait for it',
 		slow: true,
 		env: { AGENT_IDLE_TIMEOUT_MS: '1500', AGENT_MAX_RETRIES: '0' },
 		answers: [[head(['Content-Type: application/json', 'Content-Length: 1000'], '400 Bad Request'), '{"error":', HANG]],
@@ -158,6 +158,20 @@ export default [
 		env: { AGENT_MAX_RETRIES: '1' },
 		answers: [[RESET], [RESET]],
 		exit: 1,
+	},
+	{
+		name: 'http/head-cut',
+		about: 'a fresh connection closed within the head of the answer: retried, and counted',
+		env: { AGENT_MAX_RETRIES: '1' },
+		answers: [['HTTP/1.1 200 OK\r\nContent-Ty', 20, CLOSE], ['HTTP/1.1 200 OK\r\nContent-Ty', 20, CLOSE]],
+		exit: 1,
+	},
+	{
+		name: 'http/error-cut',
+		about: 'status 400 whose body is cut: fails at once all the same',
+		answers: [[head(['Content-Type: application/json', 'Content-Length: 1000'], '400 Bad Request'), '{"error":', 20, CLOSE]],
+		exit: 1,
+		error: /400/,
 	},
 	{
 		name: 'http/not-http',
