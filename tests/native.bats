@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# The floor and, where `make rust` has built it, the Rust agent: whole loops against the mock. What else the
+# wire may bring to the Rust agent is the conformance suite's, and nothing else comes to the floor.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+  cd "$BATS_TEST_DIRNAME/.." || return
+  build=${BUILD:-build}
+  case $build in /*) ;; *) build=$PWD/$build ;; esac
+  bin=$build/prefix/bin
+  control=$BATS_TEST_TMPDIR/control.sock
+  scratch=$BATS_TEST_TMPDIR/scratch
+  mkdir "$scratch"
+  "$bin/mockllm" --port 0 --control "$control" --tool "$bin/tmtool" --scenarios configs/scenarios \
+    >"$BATS_TEST_TMPDIR/mock" 3>&- &
+  mock_pid=$!
+  until [ -s "$BATS_TEST_TMPDIR/mock" ]; do
+    kill -0 $mock_pid || return
+    sleep 0.02
+  done
+}
+
+teardown() {
+  kill $mock_pid
+  wait $mock_pid || true
+}
+
+control() { # METHOD PATH [BODY]
+  curl -sS --fail-with-body --unix-socket "$control" -X "$1" ${3:+--data "$3"} "http://mock$2"
+}
+
+# loop SCENARIO SESSIONS AGENT…: all sessions end well on a connection each, and the mock has no fault to find
+loop() {
+  local scenario=$1 sessions=$2
+  shift 2
+  control POST /control/run "{\"scenario\":\"$scenario\",\"sessions\":$sessions,\"seed\":7}" >"$BATS_TEST_TMPDIR/run"
+  jq -j .system_prompt "$BATS_TEST_TMPDIR/run" >"$scratch/system_prompt.txt"
+  (cd "$scratch" && env \
+    OPENAI_BASE_URL="http://127.0.0.1:$(jq .port "$BATS_TEST_TMPDIR/mock")/v1" OPENAI_API_KEY=key OPENAI_MODEL="$scenario" \
+    AGENT_SESSIONS="$sessions" AGENT_SYSTEM_PROMPT_FILE=system_prompt.txt AGENT_REPORT=1 \
+    AGENT_TASK="$(jq -r .task "$BATS_TEST_TMPDIR/run")" "$@" </dev/null >"$BATS_TEST_TMPDIR/out")
+  control POST /control/run/end >"$BATS_TEST_TMPDIR/ledger"
+  jq -e --argjson n "$sessions" '.sessions_complete == $n and .connections == $n and ([.error_counts[]] | add) == 0' \
+    "$BATS_TEST_TMPDIR/ledger"
+  jq -es --slurpfile ledger "$BATS_TEST_TMPDIR/ledger" \
+    '(map(select(.event == "turn")) | length) == ($ledger[0].rows | length) and .[-1] == {event: "done"}' "$BATS_TEST_TMPDIR/out"
+}
+
+bin_scenario='{"name": "bin", "description": "programs", "turns": 9, "system_prompt_bytes": 2048, "task": "session {session}", "ttft_ms": {"constant": 1},
+  "chunk_interval_ms": {"constant": 1}, "chunks": 6, "chunk_bytes": {"min": 6, "max": 40},
+  "tools": {"kind": "bin", "calls": {"min": 1, "max": 4}, "output_bytes": {"min": 64, "max": 1500}}}'
+large_scenario='{"name": "large", "description": "large histories", "turns": 6, "system_prompt_bytes": 65536, "task": "session {session}", "ttft_ms": {"constant": 1},
+  "chunk_interval_ms": {"constant": 1}, "chunks": 9, "chunk_bytes": {"min": 6, "max": 4000},
+  "tools": {"kind": "tmtool", "calls": {"min": 2, "max": 4}, "sleep_ms": {"min": 0, "max": 2}, "output_bytes": {"min": 0, "max": 65536}}}'
+
+every_loop() { # AGENT…
+  loop smoke 20 "$@"
+  control POST /control/scenario "$bin_scenario"
+  loop bin 10 "$@"
+  control POST /control/scenario "$large_scenario"
+  loop large 4 "$@"
+}
+
+@test "the floor plays the suite's tool, the system's programs and large histories" {
+  every_loop "$bin/agent-floor"
+}
+
+@test "the floor ends with a line when the server is not there" {
+  run -1 --separate-stderr env OPENAI_BASE_URL=http://127.0.0.1:1/v1 OPENAI_API_KEY=k OPENAI_MODEL=m AGENT_SESSIONS=1 \
+    AGENT_TASK=t AGENT_SYSTEM_PROMPT_FILE=/dev/null "$bin/agent-floor"
+  [ "${#stderr_lines[@]}" -eq 1 ]
+  [[ $stderr == "agent-floor: connect: "* ]]
+}
+
+@test "the Rust agent plays them on both of its runtimes" {
+  [ -x "$bin/agent-rust" ] || skip "not built (make rust)"
+  every_loop "$bin/agent-rust" st
+  every_loop "$bin/agent-rust" mt
+}
