@@ -79,7 +79,11 @@ if (agents.length === 0) usage('no agents: give --agents NAME,… or --command C
 // ---- running
 
 const root = mkdtempSync(path.join(tmpdir(), 'conformance-'));
-process.on('exit', () => rmSync(root, { recursive: true, force: true }));
+const runningAgents = new Set(); // pids
+process.on('exit', () => {
+	for (const pid of runningAgents) process.kill(-pid, 'SIGKILL');
+	rmSync(root, { recursive: true, force: true });
+});
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(130));
 
 // A certificate authority of our own, made once and only if a case wants it.
@@ -107,6 +111,7 @@ function startAgent(agent, environment, scratch, { limitMs = CASE_LIMIT_MS, clos
 	const env = { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: scratch, TMPDIR: scratch, LANG: 'C.UTF-8', ...agent.environment, ...environment };
 	const started = performance.now();
 	const child = spawn(agent.command[0], agent.command.slice(1), { cwd: scratch, env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
+	if (child.pid) runningAgents.add(child.pid);
 	const result = { pid: child.pid, lines: [], events: [], stdout: '', stderr: '', scratch, timedOut: false };
 	child.stdin.on('error', () => {});
 	if (closeStdinAtOnce) child.stdin.end();
@@ -141,6 +146,7 @@ function startAgent(agent, environment, scratch, { limitMs = CASE_LIMIT_MS, clos
 			resolve(result);
 		});
 		child.on('exit', (code, signal) => {
+			runningAgents.delete(child.pid);
 			clearTimeout(limit);
 			result.exit = { code, signal };
 			result.ms = performance.now() - started;
