@@ -421,8 +421,8 @@ static void watch_agents(struct server *server, uint32_t events)
 }
 
 /*
- * Each connection is one descriptor, and for a moment two when it is taken out. Some are spared for
- * that and for all else.
+ * Each connection is one descriptor, and two from when it is taken out until libmicrohttpd, at the
+ * end of its pass, closes its own: all of them may be at once. Some are spared for all else.
  */
 static int64_t peers_for_limit(void)
 {
@@ -430,7 +430,7 @@ static int64_t peers_for_limit(void)
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > CONNECTIONS_MAX)
 		return CONNECTIONS_MAX;
 	int64_t descriptors = (int64_t)limit.rlim_cur;
-	int64_t most = descriptors - descriptors / 8 - SPARE_DESCRIPTORS;
+	int64_t most = (descriptors - SPARE_DESCRIPTORS) / 2;
 	return most > 1 ? most : 1;
 }
 
