@@ -300,7 +300,8 @@ is_under_way() { # PID: it has made its working folder, so it listens to signals
   local status=0
   wait "$pid" || status=$?
   [ "$status" -eq 130 ]
-  [ ! -e "$out" ]
+  # The signal may come just after the folder was made: then it is one to go on with.
+  [ ! -e "$out" ] || [ -s "$out/plan.json" ]
   [ -z "$(left_of "$pid")" ]
 }
 
