@@ -198,21 +198,25 @@ impl Process {
             stderr: child_stderr.as_raw_fd(),
             ignored: &inheritance.ignored,
         };
-        let mut pidfd: c_int = -1;
         let pid = STACK.with_borrow_mut(|stack| {
-            let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+            let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
             let plan = &plan as *const Plan as *mut c_void;
             // SAFETY: the stack is this thread's, aligned downwards to 16; CLONE_VFORK keeps this
             // thread asleep until the child no longer uses it, `plan` or this thread's memory.
             checked(unsafe {
                 let top = stack.as_mut_ptr().add(stack.capacity());
                 let top = top.sub(top as usize % 16) as *mut c_void;
-                libc::clone(become_program, top, flags, plan, &mut pidfd as *mut c_int)
+                libc::clone(become_program, top, flags, plan)
             })
         })?;
-        // SAFETY: clone succeeded, so `pidfd` is a new descriptor.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-        let watched = AsyncFd::with_interest(pidfd, Interest::READABLE)
+        // SAFETY: the child is not reaped yet, so `pid` is its; the descriptor is new. (CLONE_PIDFD would
+        // save this call, but QEMU's user mode refuses it.)
+        let pidfd = match unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } {
+            -1 => Err(io::Error::last_os_error()),
+            fd => Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }),
+        };
+        let watched = pidfd
+            .and_then(|pidfd| AsyncFd::with_interest(pidfd, Interest::READABLE))
             .and_then(|pidfd| Ok((pidfd, Output::new(stdout)?, Output::new(stderr)?)));
         match watched {
             Ok((pidfd, stdout, stderr)) => Ok(Process { pid, pidfd, stdout, stderr, status: None }),
@@ -299,8 +303,7 @@ impl Process {
             let info = unsafe {
                 let mut info: libc::siginfo_t = std::mem::zeroed();
                 let options = libc::WEXITED | libc::WNOHANG;
-                let id = self.pidfd.as_raw_fd() as libc::id_t;
-                match libc::waitid(libc::P_PIDFD, id, &mut info, options) {
+                match libc::waitid(libc::P_PID, self.pid as libc::id_t, &mut info, options) {
                     0 if info.si_pid() == 0 => None,
                     0 if info.si_code == libc::CLD_EXITED => Some(info.si_status()),
                     0 => Some(128 + info.si_status()),
