@@ -1,5 +1,6 @@
 #include "collector/cgroup.h"
 
+#include "collector/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -9,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,126 +20,9 @@
 #define REMEDY                                                                                     \
 	"run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes COMMAND"
 
-enum { TEXT_MAX = 16 << 10, DEPTH_MAX = 16 };
-
-/* v1 says "no limit" by the largest multiple of the page size that fits. */
-static const int64_t V1_NO_LIMIT = INT64_C(0x7fffffff00000000);
+enum { DEPTH_MAX = 16 };
 
 static const char *const part_names[CGROUP_PARTS] = {"memory", "cpuacct", "cpu", "cpuset"};
-
-/* ---- files */
-
-static int read_at(int dir_fd, const char *name, char *text, size_t size, struct error *err)
-{
-	auto_close int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return error_set(err, errno, "cannot open '%s'", name);
-	size_t length = 0;
-	for (;;) {
-		ssize_t got = read(fd, text + length, size - 1 - length);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return error_set(err, errno, "cannot read '%s'", name);
-		length += (size_t)got;
-		if (!got)
-			break;
-		if (length == size - 1)
-			return error_set(err, EFBIG, "cannot read '%s'", name);
-	}
-	while (length && isspace((unsigned char)text[length - 1]))
-		length--;
-	text[length] = '\0';
-	return 0;
-}
-
-/* cgroup files take one value by one write. */
-static int write_at(int dir_fd, const char *name, const char *text, struct error *err)
-{
-	auto_close int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return error_set(err, errno, "cannot open '%s'", name);
-	ssize_t put;
-	do
-		put = write(fd, text, strlen(text));
-	while (put < 0 && errno == EINTR);
-	if (put < 0)
-		return error_set(err, errno, "cannot write '%s' to '%s'", text, name);
-	return 0;
-}
-
-static int write_number_at(int dir_fd, const char *name, int64_t value, struct error *err)
-{
-	char text[32];
-	snprintf(text, sizeof text, "%" PRId64, value);
-	return write_at(dir_fd, name, text, err);
-}
-
-static int parse_number(const char *text, const char **end, int64_t *value)
-{
-	char *after;
-	errno = 0;
-	unsigned long long number = strtoull(text, &after, 10);
-	if (!isdigit((unsigned char)*text) || errno)
-		return -1;
-	*value = number > INT64_MAX ? INT64_MAX : (int64_t)number;
-	if (end)
-		*end = after;
-	return 0;
-}
-
-static int read_number_at(int dir_fd, const char *name, int64_t *value, struct error *err)
-{
-	char text[64];
-	if (read_at(dir_fd, name, text, sizeof text, err))
-		return -1;
-	const char *end;
-	if (parse_number(text, &end, value) || *end)
-		return error_set(err, 0, "'%s' is no number: '%s'", name, text);
-	return 0;
-}
-
-/* The number after "key " at the start of a line; FACT_MISSING if it is not there. */
-static int64_t keyed(const char *text, const char *key)
-{
-	size_t length = strlen(key);
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		int64_t value;
-		if (!strncmp(line, key, length) && line[length] == ' ' &&
-			!parse_number(line + length + 1, NULL, &value))
-			return value;
-	}
-	return FACT_MISSING;
-}
-
-static int read_keyed_at(
-	int dir_fd, const char *name, const char *key, int64_t *value, struct error *err)
-{
-	char text[TEXT_MAX];
-	if (read_at(dir_fd, name, text, sizeof text, err))
-		return -1;
-	int64_t found = keyed(text, key);
-	if (found == FACT_MISSING)
-		return error_set(err, 0, "'%s' has no '%s'", name, key);
-	*value = found;
-	return 0;
-}
-
-static bool exists_at(int dir_fd, const char *name)
-{
-	return !faccessat(dir_fd, name, F_OK, 0);
-}
-
-static bool has_word(const char *text, const char *word)
-{
-	size_t length = strlen(word);
-	for (const char *at = text; (at = strstr(at, word)); at += length)
-		if ((at == text || isspace((unsigned char)at[-1])) &&
-			(!at[length] || isspace((unsigned char)at[length])))
-			return true;
-	return false;
-}
 
 /* ---- the file system */
 
@@ -174,7 +57,7 @@ int cgroup_fs_open(struct cgroup_fs *fs, const char *root, struct error *err)
 		return error_set(
 			err, errno, "cannot open '%s', where cgroups should be mounted", root);
 	struct cgroup_fs found = {.fds = {-1, -1, -1, -1}, .of = {-1, -1, -1, -1}};
-	if (exists_at(fd, "cgroup.controllers") || exists_at(fd, "cgroup.procs")) {
+	if (cg_exists(fd, "cgroup.controllers") || cg_exists(fd, "cgroup.procs")) {
 		found.v2 = true;
 		found.fds[0] = steal_fd(&fd);
 		found.count = 1;
@@ -211,7 +94,7 @@ void cgroup_fs_close(struct cgroup_fs *fs)
 /* ---- groups */
 
 /* The group's folder for a controller, -1 if it has none. */
-static int folder(const struct cgroup *group, enum cgroup_part part)
+int cgroup_folder(const struct cgroup *group, enum cgroup_part part)
 {
 	int hierarchy = group->fs->of[part];
 	return hierarchy < 0 ? -1 : group->fds[hierarchy];
@@ -220,18 +103,18 @@ static int folder(const struct cgroup *group, enum cgroup_part part)
 /* The first folder: on v1 a leaf of ours is in memory's hierarchy at least. */
 static int any_folder(const struct cgroup *group)
 {
-	return folder(group, CGROUP_MEMORY);
+	return cgroup_folder(group, CGROUP_MEMORY);
 }
 
 bool cgroup_has(const struct cgroup *group, enum cgroup_part part)
 {
-	int fd = folder(group, part);
+	int fd = cgroup_folder(group, part);
 	if (fd < 0 || !group->fs->v2)
 		return fd >= 0;
 	char text[1024];
 	struct error ignored;
-	return !read_at(fd, "cgroup.controllers", text, sizeof text, &ignored) &&
-	       has_word(text, part == CGROUP_CPUACCT ? "cpu" : part_names[part]);
+	return !cg_read(fd, "cgroup.controllers", text, sizeof text, &ignored) &&
+	       cg_has_word(text, part == CGROUP_CPUACCT ? "cpu" : part_names[part]);
 }
 
 void cgroup_close(struct cgroup *group)
@@ -251,7 +134,7 @@ static void group_init(struct cgroup *group, const struct cgroup_fs *fs)
 	group->fs = fs;
 }
 
-static int open_folder(int fs_fd, const char *path)
+int cgroup_open_folder(int fs_fd, const char *path)
 {
 	while (*path == '/')
 		path++;
@@ -260,7 +143,7 @@ static int open_folder(int fs_fd, const char *path)
 
 static int open_hierarchy(struct cgroup *group, int hierarchy, const char *path, struct error *err)
 {
-	int fd = open_folder(group->fs->fds[hierarchy], path);
+	int fd = cgroup_open_folder(group->fs->fds[hierarchy], path);
 	if (fd < 0)
 		return error_set(err, errno, "cannot open cgroup '%s'", path);
 	group->fds[hierarchy] = fd;
@@ -361,9 +244,9 @@ int cgroup_open_text(struct cgroup *group, const struct cgroup_fs *fs, const cha
 int cgroup_open_pid(struct cgroup *group, const struct cgroup_fs *fs, pid_t pid, bool *in_run_leaf,
 	struct error *err)
 {
-	char path[64], text[TEXT_MAX];
+	char path[64], text[CG_TEXT_MAX];
 	snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
-	if (read_at(AT_FDCWD, path, text, sizeof text, err))
+	if (cg_read(AT_FDCWD, path, text, sizeof text, err))
 		return -1;
 	return cgroup_open_text(group, fs, text, in_run_leaf, err);
 }
@@ -407,12 +290,12 @@ static int fill_cpuset(int parent_fd, int fd, struct error *err)
 	static const char *const names[] = {"cpuset.cpus", "cpuset.mems"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		char text[1024];
-		if (read_at(fd, names[i], text, sizeof text, err))
+		if (cg_read(fd, names[i], text, sizeof text, err))
 			return -1;
 		if (*text)
 			continue;
-		if (read_at(parent_fd, names[i], text, sizeof text, err) ||
-			write_at(fd, names[i], text, err))
+		if (cg_read(parent_fd, names[i], text, sizeof text, err) ||
+			cg_write(fd, names[i], text, err))
 			return -1;
 	}
 	return 0;
@@ -437,7 +320,7 @@ static int make_in(struct cgroup *group, const struct cgroup *parent, int hierar
 	if (!fs->v2 && fs->of[CGROUP_MEMORY] == hierarchy) {
 		/* Fails where it is on already, or always is. */
 		struct error ignored;
-		write_at(group->fds[hierarchy], "memory.use_hierarchy", "1", &ignored);
+		cg_write(group->fds[hierarchy], "memory.use_hierarchy", "1", &ignored);
 	}
 	return 0;
 }
@@ -474,7 +357,7 @@ int cgroup_make(
 int cgroup_attach(const struct cgroup *group, pid_t pid, struct error *err)
 {
 	for (int i = 0; i < group->fs->count; i++) {
-		if (group->fds[i] >= 0 && write_number_at(group->fds[i], "cgroup.procs", pid, err))
+		if (group->fds[i] >= 0 && cg_write_number(group->fds[i], "cgroup.procs", pid, err))
 			return error_prefix(
 				err, "cannot move a process to cgroup '%s'", group->paths[i]);
 	}
@@ -527,7 +410,7 @@ int cgroup_move_all(const struct cgroup *from, const struct cgroup *to, struct e
 			return -1;
 		for (size_t j = 0; j < count; j++) {
 			struct error why;
-			if (!write_number_at(to->fds[i], "cgroup.procs", pids[j], &why) ||
+			if (!cg_write_number(to->fds[i], "cgroup.procs", pids[j], &why) ||
 				why.code == ESRCH)
 				continue;
 			free(pids);
@@ -552,8 +435,8 @@ int64_t cgroup_count(const struct cgroup *group, struct error *err)
 
 static int kill_in(int dir_fd, struct error *err)
 {
-	if (exists_at(dir_fd, "cgroup.kill"))
-		return write_at(dir_fd, "cgroup.kill", "1", err);
+	if (cg_exists(dir_fd, "cgroup.kill"))
+		return cg_write(dir_fd, "cgroup.kill", "1", err);
 	size_t count;
 	pid_t *pids = read_pids(dir_fd, &count, err);
 	if (!pids)
@@ -567,7 +450,7 @@ static int kill_in(int dir_fd, struct error *err)
 
 bool cgroup_can_kill(const struct cgroup *group)
 {
-	return exists_at(any_folder(group), "cgroup.kill");
+	return cg_exists(any_folder(group), "cgroup.kill");
 }
 
 int cgroup_kill(const struct cgroup *group, struct error *err)
@@ -699,7 +582,7 @@ static void change_controllers(int fd, char sign)
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		char text[16];
 		snprintf(text, sizeof text, "%c%s", sign, names[i]);
-		write_at(fd, "cgroup.subtree_control", text, &ignored);
+		cg_write(fd, "cgroup.subtree_control", text, &ignored);
 	}
 }
 
@@ -716,15 +599,15 @@ int cgroup_enable(const struct cgroup *group, struct error *err)
 	int fd = any_folder(group);
 	char text[1024];
 	struct error why;
-	if (read_at(fd, "cgroup.controllers", text, sizeof text, err))
+	if (cg_read(fd, "cgroup.controllers", text, sizeof text, err))
 		return -1;
-	if (!has_word(text, "memory"))
+	if (!cg_has_word(text, "memory"))
 		return error_set(err, 0,
 			"cgroup '%s' has no controller 'memory': enable it in the groups above "
 			"(cgroup.subtree_control), or at boot (cgroup_enable=memory)",
 			group->paths[0]);
 	change_controllers(fd, '+');
-	if (!write_at(fd, "cgroup.subtree_control", "+memory", &why))
+	if (!cg_write(fd, "cgroup.subtree_control", "+memory", &why))
 		return 0;
 	return error_set(err, why.code, "cannot hand controller 'memory' down in cgroup '%s' (%s)",
 		group->paths[0], REMEDY);
@@ -739,7 +622,7 @@ int cgroup_enable_path(const struct cgroup *group, struct error *err)
 	/* each prefix in its turn: "/a", "/a/b", … */
 	for (char *at = path + 1; (at = strchr(at, '/')); at++) {
 		*at = '\0';
-		auto_close int fd = open_folder(group->fs->fds[0], path);
+		auto_close int fd = cgroup_open_folder(group->fs->fds[0], path);
 		if (fd >= 0)
 			change_controllers(fd, '+');
 		*at = '/';
@@ -770,353 +653,6 @@ int cgroup_make_leaf(
 		return -1;
 	memcpy(name, unique, sizeof unique);
 	struct error ignored; /* from Linux 4.19 on, and never on v1 */
-	write_at(any_folder(leaf), "memory.oom.group", "1", &ignored);
-	return 0;
-}
-
-/* ---- limits */
-
-int cgroup_set_limits(
-	const struct cgroup *group, const struct cgroup_limits *limits, struct error *err)
-{
-	bool v2 = group->fs->v2;
-	struct error why;
-	if (limits->memory_bytes != FACT_MISSING) {
-		int fd = folder(group, CGROUP_MEMORY);
-		if (write_number_at(fd, v2 ? "memory.max" : "memory.limit_in_bytes",
-			    limits->memory_bytes, err))
-			return error_prefix(err, "cannot set the memory limit");
-		/* Both are missing where the kernel does not account swap. */
-		if (write_number_at(fd, v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes",
-			    v2 ? 0 : limits->memory_bytes, &why) &&
-			why.code != ENOENT) {
-			*err = why;
-			return error_prefix(err, "cannot forbid swap");
-		}
-	}
-	if (limits->cpu_quota > 0) {
-		int fd = folder(group, CGROUP_CPU);
-		int64_t period = 100000, quota = llround(limits->cpu_quota * (double)period);
-		char text[64];
-		snprintf(text, sizeof text, "%" PRId64 " %" PRId64, quota, period);
-		if (fd < 0)
-			return error_set(err, 0, "cannot set a CPU quota: no cpu controller");
-		if (v2 ? write_at(fd, "cpu.max", text, err)
-		       : write_number_at(fd, "cpu.cfs_period_us", period, err) ||
-					write_number_at(fd, "cpu.cfs_quota_us", quota, err))
-			return error_prefix(err, "cannot set the CPU quota");
-	}
-	if (*limits->cpus &&
-		write_at(folder(group, CGROUP_CPUSET), "cpuset.cpus", limits->cpus, err))
-		return error_prefix(err, "cannot set the CPUs");
-	return 0;
-}
-
-/* The lower of two limits, either of which may be none. */
-static int64_t lower(int64_t a, int64_t b)
-{
-	if (a == FACT_MISSING || b == FACT_MISSING)
-		return a == FACT_MISSING ? b : a;
-	return a < b ? a : b;
-}
-
-/* v2: "max" or a number. A group at the root has no such file: no limit. */
-static int read_max(int fd, const char *name, int64_t *value, struct error *err)
-{
-	char text[64];
-	struct error why;
-	if (read_at(fd, name, text, sizeof text, &why)) {
-		if (why.code != ENOENT) {
-			*err = why;
-			return -1;
-		}
-		*value = FACT_MISSING;
-		return 0;
-	}
-	if (!strcmp(text, "max"))
-		*value = FACT_MISSING;
-	else if (parse_number(text, NULL, value))
-		return error_set(err, 0, "'%s' is no number: '%s'", name, text);
-	return 0;
-}
-
-static int v2_memory_max(const struct cgroup *group, int64_t *bytes, struct error *err)
-{
-	auto_free char *path = xstrdup(group->paths[0]);
-	int64_t lowest = FACT_MISSING;
-	for (;;) {
-		auto_close int fd = open_folder(group->fs->fds[0], path);
-		int64_t value;
-		if (fd < 0)
-			return error_set(err, errno, "cannot open cgroup '%s'", path);
-		if (read_max(fd, "memory.max", &value, err))
-			return -1;
-		lowest = lower(lowest, value);
-		char *slash = strrchr(path, '/');
-		if (!slash || slash == path)
-			break;
-		*slash = '\0';
-	}
-	*bytes = lowest;
-	return 0;
-}
-
-/* "max PERIOD" or "QUOTA PERIOD", µs, as CPUs; 0: none */
-static int parse_cpu_max(const char *text, double *quota, struct error *err)
-{
-	int64_t used, period;
-	const char *end;
-	*quota = 0;
-	if (!strncmp(text, "max", 3))
-		return 0;
-	if (parse_number(text, &end, &used) || *end != ' ' ||
-		parse_number(end + 1, NULL, &period) || period <= 0)
-		return error_set(err, 0, "'cpu.max' is not two numbers: '%s'", text);
-	*quota = (double)used / (double)period;
-	return 0;
-}
-
-static int v2_get_limits(
-	const struct cgroup *group, struct cgroup_limits *limits, struct error *err)
-{
-	int fd = any_folder(group);
-	char text[64];
-	struct error why;
-	if (v2_memory_max(group, &limits->memory_bytes, err) ||
-		read_max(fd, "memory.swap.max", &limits->swap_bytes, err))
-		return -1;
-	if (!read_at(fd, "cpu.max", text, sizeof text, &why)) {
-		if (parse_cpu_max(text, &limits->cpu_quota, err))
-			return -1;
-	} else if (why.code != ENOENT) {
-		*err = why;
-		return -1;
-	}
-	if (read_at(fd, "cpuset.cpus.effective", limits->cpus, sizeof limits->cpus, &why))
-		*limits->cpus = '\0';
-	return 0;
-}
-
-static int64_t v1_limit(int64_t value)
-{
-	return value >= V1_NO_LIMIT ? FACT_MISSING : value;
-}
-
-static int v1_get_limits(
-	const struct cgroup *group, struct cgroup_limits *limits, struct error *err)
-{
-	int memory = folder(group, CGROUP_MEMORY), cpu = folder(group, CGROUP_CPU);
-	int cpuset = folder(group, CGROUP_CPUSET);
-	int64_t with_swap;
-	struct error why;
-	if (read_keyed_at(
-		    memory, "memory.stat", "hierarchical_memory_limit", &limits->memory_bytes, err))
-		return -1;
-	limits->memory_bytes = v1_limit(limits->memory_bytes);
-	limits->swap_bytes = FACT_MISSING;
-	if (limits->memory_bytes != FACT_MISSING &&
-		!read_keyed_at(
-			memory, "memory.stat", "hierarchical_memsw_limit", &with_swap, &why) &&
-		v1_limit(with_swap) != FACT_MISSING)
-		limits->swap_bytes = with_swap - limits->memory_bytes;
-	char text[64];
-	if (cpu >= 0 && !read_at(cpu, "cpu.cfs_quota_us", text, sizeof text, &why) &&
-		*text != '-') {
-		int64_t quota, period;
-		if (parse_number(text, NULL, &quota) ||
-			read_number_at(cpu, "cpu.cfs_period_us", &period, err) || period <= 0)
-			return error_set(err, 0, "cannot read the CPU quota");
-		limits->cpu_quota = (double)quota / (double)period;
-	}
-	if (cpuset < 0 ||
-		(read_at(cpuset, "cpuset.effective_cpus", limits->cpus, sizeof limits->cpus,
-			 &why) &&
-			read_at(cpuset, "cpuset.cpus", limits->cpus, sizeof limits->cpus, &why)))
-		*limits->cpus = '\0';
-	return 0;
-}
-
-int cgroup_get_limits(const struct cgroup *group, struct cgroup_limits *limits, struct error *err)
-{
-	struct cgroup_limits found = {0};
-	if ((group->fs->v2 ? v2_get_limits : v1_get_limits)(group, &found, err))
-		return error_prefix(err, "cannot read the limits of cgroup '%s'",
-			group->paths[group->fs->of[CGROUP_MEMORY]]);
-	*limits = found;
-	return 0;
-}
-
-/* ---- figures */
-
-enum cgroup_backend cgroup_backend_of(const struct cgroup *leaf)
-{
-	if (!leaf->fs->v2)
-		return CGROUP_V1;
-	return exists_at(any_folder(leaf), "memory.peak") ? CGROUP_V2 : CGROUP_V2_SAMPLED;
-}
-
-int cgroup_get_peak(const struct cgroup *leaf, int64_t *bytes, struct error *err)
-{
-	return read_number_at(any_folder(leaf),
-		leaf->fs->v2 ? "memory.peak" : "memory.max_usage_in_bytes", bytes, err);
-}
-
-/* Kernels before 5.18 tell the kernel's memory in parts only. */
-static int64_t v2_kernel_bytes(const char *text)
-{
-	static const char *const parts[] = {"kernel_stack", "pagetables", "percpu", "slab"};
-	int64_t kernel = keyed(text, "kernel");
-	if (kernel != FACT_MISSING)
-		return kernel;
-	int64_t sum = 0;
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-		int64_t part = keyed(text, parts[i]);
-		if (part != FACT_MISSING)
-			sum += part;
-	}
-	return keyed(text, "slab") == FACT_MISSING ? FACT_MISSING : sum;
-}
-
-int cgroup_get_memory(const struct cgroup *leaf, struct memory_sample *sample, struct error *err)
-{
-	int fd = any_folder(leaf);
-	bool v2 = leaf->fs->v2;
-	char text[TEXT_MAX];
-	struct memory_sample now = {.at_ns = now_ns()};
-	if (read_number_at(
-		    fd, v2 ? "memory.current" : "memory.usage_in_bytes", &now.total_bytes, err) ||
-		read_at(fd, "memory.stat", text, sizeof text, err))
-		return -1;
-	now.shmem_bytes = keyed(text, "shmem");
-	if (v2) {
-		now.anon_bytes = keyed(text, "anon");
-		now.file_bytes = keyed(text, "file");
-		now.kernel_bytes = v2_kernel_bytes(text);
-		now.sock_bytes = keyed(text, "sock");
-	} else {
-		struct error why;
-		now.anon_bytes = keyed(text, "rss");
-		now.file_bytes = keyed(text, "cache");
-		if (read_number_at(fd, "memory.kmem.usage_in_bytes", &now.kernel_bytes, &why))
-			now.kernel_bytes = FACT_MISSING;
-		if (read_number_at(fd, "memory.kmem.tcp.usage_in_bytes", &now.sock_bytes, &why))
-			now.sock_bytes = FACT_MISSING;
-	}
-	*sample = now;
-	return 0;
-}
-
-int cgroup_get_refaults(const struct cgroup *leaf, int64_t *count, struct error *err)
-{
-	char text[TEXT_MAX];
-	if (read_at(any_folder(leaf), "memory.stat", text, sizeof text, err))
-		return -1;
-	int64_t anon = keyed(text, "workingset_refault_anon");
-	int64_t file = keyed(text, "workingset_refault_file");
-	int64_t both = keyed(text, "workingset_refault"); /* before Linux 5.9 */
-	if (anon != FACT_MISSING && file != FACT_MISSING)
-		both = anon + file;
-	if (both == FACT_MISSING)
-		return error_set(err, 0, "'memory.stat' does not count refaults");
-	*count = both;
-	return 0;
-}
-
-int cgroup_get_swap(const struct cgroup *leaf, int64_t *bytes, struct error *err)
-{
-	int fd = any_folder(leaf);
-	if (!leaf->fs->v2)
-		return read_keyed_at(fd, "memory.stat", "swap", bytes, err);
-	struct error why;
-	if (!read_number_at(fd, "memory.swap.peak", bytes, &why))
-		return 0;
-	return read_number_at(fd, "memory.swap.current", bytes, err);
-}
-
-/* User and system time are sampled at ticks: they divide the exact sum, as v2 does it. */
-static int v1_get_cpu(const struct cgroup *leaf, struct cgroup_cpu *cpu, struct error *err)
-{
-	int fd = folder(leaf, CGROUP_CPUACCT);
-	struct error why;
-	int64_t usage, user, system;
-	if (read_number_at(fd, "cpuacct.usage", &usage, err))
-		return -1;
-	if ((read_number_at(fd, "cpuacct.usage_user", &user, &why) ||
-		    read_number_at(fd, "cpuacct.usage_sys", &system, &why)) &&
-		(read_keyed_at(fd, "cpuacct.stat", "user", &user, err) ||
-			read_keyed_at(fd, "cpuacct.stat", "system", &system, err)))
-		return -1;
-	cpu->usage_usec = usage / 1000;
-	double share = user + system > 0 ? (double)user / ((double)user + (double)system) : 1;
-	cpu->user_usec = llround((double)cpu->usage_usec * share);
-	cpu->system_usec = cpu->usage_usec - cpu->user_usec;
-	return 0;
-}
-
-int cgroup_get_cpu(const struct cgroup *leaf, struct cgroup_cpu *cpu, struct error *err)
-{
-	struct cgroup_cpu now;
-	if (!leaf->fs->v2) {
-		if (v1_get_cpu(leaf, &now, err))
-			return -1;
-		*cpu = now;
-		return 0;
-	}
-	char text[TEXT_MAX];
-	if (read_at(any_folder(leaf), "cpu.stat", text, sizeof text, err))
-		return -1;
-	now.usage_usec = keyed(text, "usage_usec");
-	now.user_usec = keyed(text, "user_usec");
-	now.system_usec = keyed(text, "system_usec");
-	if (now.usage_usec == FACT_MISSING || now.user_usec == FACT_MISSING ||
-		now.system_usec == FACT_MISSING)
-		return error_set(err, 0, "'cpu.stat' does not tell the CPU time");
-	*cpu = now;
-	return 0;
-}
-
-int cgroup_get_events(const struct cgroup *group, struct cgroup_events *events, struct error *err)
-{
-	int fd = any_folder(group);
-	struct cgroup_events now = {.oom = FACT_MISSING};
-	if (group->fs->v2 && read_keyed_at(fd, "memory.events", "oom", &now.oom, err))
-		return -1;
-	if (read_keyed_at(fd, group->fs->v2 ? "memory.events" : "memory.oom_control", "oom_kill",
-		    &now.oom_kill, err))
-		return -1;
-	*events = now;
-	return 0;
-}
-
-int cgroup_get_throttling(
-	const struct cgroup *container, struct cgroup_throttling *throttling, struct error *err)
-{
-	int fd = folder(container, CGROUP_CPU);
-	struct cgroup_throttling now;
-	if (fd < 0)
-		return error_set(err, 0, "no cpu controller");
-	if (read_keyed_at(fd, "cpu.stat", "nr_throttled", &now.nr_throttled, err) ||
-		read_keyed_at(fd, "cpu.stat",
-			container->fs->v2 ? "throttled_usec" : "throttled_time",
-			&now.throttled_usec, err))
-		return -1;
-	if (!container->fs->v2)
-		now.throttled_usec /= 1000;
-	*throttling = now;
-	return 0;
-}
-
-int cgroup_get_pressure(
-	const struct cgroup *leaf, const char *what, int64_t *usec, struct error *err)
-{
-	char name[32], text[1024];
-	snprintf(name, sizeof name, "%s.pressure", what);
-	if (!leaf->fs->v2)
-		return error_set(err, 0, "cgroup v1 has no pressure files");
-	if (read_at(any_folder(leaf), name, text, sizeof text, err))
-		return -1;
-	const char *total = strncmp(text, "some ", 5) ? NULL : strstr(text, "total=");
-	if (!total || parse_number(total + 6, NULL, usec))
-		return error_set(err, 0, "'%s' does not tell the time waited", name);
+	cg_write(any_folder(leaf), "memory.oom.group", "1", &ignored);
 	return 0;
 }

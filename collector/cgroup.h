@@ -12,8 +12,6 @@
 #ifndef COLLECTOR_CGROUP_H
 #define COLLECTOR_CGROUP_H
 
-#include "collector/run_facts.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,26 +35,6 @@ struct cgroup {
 	const struct cgroup_fs *fs;
 	int fds[CGROUP_PARTS];     /* by hierarchy; -1: the group has no folder there */
 	char *paths[CGROUP_PARTS]; /* by hierarchy, from its root: "/a/b", "/" */
-};
-
-struct cgroup_limits {
-	int64_t memory_bytes; /* FACT_MISSING: none */
-	int64_t swap_bytes;   /* FACT_MISSING: none, or not known */
-	double cpu_quota;     /* CPUs; 0: none */
-	char cpus[256];       /* list as of cpuset(7); "": no cpuset controller */
-};
-
-struct cgroup_cpu {
-	int64_t usage_usec, user_usec, system_usec;
-};
-
-struct cgroup_events {
-	int64_t oom;      /* FACT_MISSING on v1, which does not count it */
-	int64_t oom_kill; /* processes */
-};
-
-struct cgroup_throttling {
-	int64_t nr_throttled, throttled_usec;
 };
 
 #define CGROUP_EMPTY                                                                               \
@@ -142,30 +120,13 @@ int cgroup_make_leaf(
  * the name (NULL: all). Failures are left for the next start. */
 void cgroup_sweep(const struct cgroup *parent, const char *prefix, bool (*stale)(const char *rest));
 
-/* ---- limits */
+/* ---- for those who read and write a group's files (cgroup_limits.h, cgroup_figures.h) */
 
-/* Parts that are "none" are not written; memory also forbids swap where that can be said. */
-int cgroup_set_limits(
-	const struct cgroup *group, const struct cgroup_limits *limits, struct error *err);
-/* What is in force, limits of groups above included. */
-int cgroup_get_limits(const struct cgroup *group, struct cgroup_limits *limits, struct error *err);
+/* The group's folder for a controller; the group's own to close. -1: it has none. */
+int cgroup_folder(const struct cgroup *group, enum cgroup_part part);
+/* Is the controller to be had in the group? */
 bool cgroup_has(const struct cgroup *group, enum cgroup_part part);
-
-/* ---- figures; each fails with the reason why the figure is not to be had */
-
-enum cgroup_backend cgroup_backend_of(const struct cgroup *leaf);
-int cgroup_get_peak(const struct cgroup *leaf, int64_t *bytes, struct error *err);
-/* at_ns is the time of reading. Parts that the kernel does not tell are FACT_MISSING. */
-int cgroup_get_memory(const struct cgroup *leaf, struct memory_sample *sample, struct error *err);
-/* workingset refaults and swap in use, bytes; from memory.stat */
-int cgroup_get_refaults(const struct cgroup *leaf, int64_t *count, struct error *err);
-int cgroup_get_swap(const struct cgroup *leaf, int64_t *bytes, struct error *err);
-int cgroup_get_cpu(const struct cgroup *leaf, struct cgroup_cpu *cpu, struct error *err);
-int cgroup_get_events(const struct cgroup *group, struct cgroup_events *events, struct error *err);
-int cgroup_get_throttling(
-	const struct cgroup *container, struct cgroup_throttling *throttling, struct error *err);
-/* "cpu", "memory" or "io": time in which some task waited, µs */
-int cgroup_get_pressure(
-	const struct cgroup *leaf, const char *what, int64_t *usec, struct error *err);
+/* The folder at a path of a hierarchy; -1 with errno. */
+int cgroup_open_folder(int hierarchy_fd, const char *path);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "collector/cgroup.h"
+#include "collector/cgroup_limits.h"
 
 struct error;
 struct local;

@@ -76,4 +76,10 @@ struct run_facts {
 	json_t *missing; /* object: field name -> reason */
 };
 
+/* All numbers FACT_MISSING, arrays and `missing` empty. */
+void run_facts_init(struct run_facts *facts);
+void run_facts_release(struct run_facts *facts);
+/* Note why a field is missing. */
+void run_facts_miss(struct run_facts *facts, const char *field, const char *reason);
+
 #endif

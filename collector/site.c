@@ -5,7 +5,7 @@
 #include "collector/machine.h"
 #include "collector/manifest.h"
 #include "collector/mock_client.h"
-#include "collector/run.h"
+#include "collector/limits.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -148,8 +148,7 @@ static int check_cpus(struct site *site, const char *name, struct place *place, 
 	if (site->local)
 		sched_setaffinity(
 			launcher_pid(place->launcher), sizeof site->contender, &site->contender);
-	if (run_limits_in_force(
-		    &place->container, &place->container, place->launcher, &found, err) ||
+	if (limits_in_force(&place->container, &place->container, place->launcher, &found, err) ||
 		cpus_parse(found.cpus, &place->cpus, err))
 		return error_prefix(err, "contender '%s'", name);
 	if (!site->plan->split || !intersect(&place->cpus, &site->instrument))

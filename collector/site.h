@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "collector/cgroup.h"
+#include "collector/cgroup_limits.h"
 #include "collector/plan.h"
 
 struct error;

@@ -1,10 +1,11 @@
 #include "collector/survey.h"
 
 #include "collector/digest.h"
+#include "collector/contender.h"
 #include "collector/launch.h"
+#include "collector/limits.h"
 #include "collector/machine.h"
 #include "collector/manifest.h"
-#include "collector/run.h"
 #include "collector/site.h"
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -159,8 +160,7 @@ static json_t *describe_limits(const struct place *place)
 	json_t *limits = json_object();
 	struct cgroup_limits found;
 	struct error err;
-	if (run_limits_in_force(
-		    &place->container, &place->container, place->launcher, &found, &err)) {
+	if (limits_in_force(&place->container, &place->container, place->launcher, &found, &err)) {
 		set(limits, "unknown", json_text(err.text, 400));
 		return limits;
 	}
@@ -188,9 +188,10 @@ static json_t *describe_contender(
 	if (who->here)
 		set(contender, "here", json_text(who->here, 4096));
 	struct error why;
-	auto_free char *version = *who->manifest->version ? run_version(site->loop, place->launcher,
-								    who->manifest, &why)
-							  : NULL;
+	auto_free char *version =
+		*who->manifest->version
+			? contender_version(site->loop, place->launcher, who->manifest, &why)
+			: NULL;
 	set(contender, "version", version ? json_string(version) : json_null());
 	if (!version && *who->manifest->version)
 		set(contender, "version_missing", json_text(why.text, 400));

@@ -1,6 +1,8 @@
-/* cgroup.h, over trees of files that stand in for /sys/fs/cgroup, and for real where that can be.
+/* cgroup.h, cgroup_limits.h and cgroup_figures.h, over trees of files that stand in for
+ * /sys/fs/cgroup, and for real where that can be.
  */
-#include "collector/cgroup.h"
+#include "collector/cgroup_figures.h"
+#include "collector/cgroup_limits.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"

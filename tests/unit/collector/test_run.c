@@ -1,32 +1,41 @@
-/* run.h: the parts that need no process. */
-#include "collector/run.h"
+/* What a run is made of, without a process: cpu_points.h, limits.h, output.h. */
+#include "collector/cpu_points.h"
+#include "collector/limits.h"
+#include "collector/output.h"
+#include "collector/run_facts.h"
+#include "common/error.h"
 
 #include "common/clock.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 static void cpu_use_is_interpolated(void **state)
 {
 	(void)state;
-	const struct cpu_point points[] = {
-		{1000, {0, 0, 0}}, {2000, {100, 60, 40}}, {4000, {500, 460, 40}}};
+	struct cpu_points points = {0};
+	struct cgroup_cpu cpu;
+	assert_int_equal(cpu_points_at(&points, 5, &cpu), -1);
+	cpu_points_add(&points, 1000, &(struct cgroup_cpu){0, 0, 0});
+	cpu_points_add(&points, 2000, &(struct cgroup_cpu){100, 60, 40});
+	cpu_points_add(&points, 4000, &(struct cgroup_cpu){500, 460, 40});
 	static const struct {
 		int64_t at_ns, usage_usec, user_usec, system_usec;
 	} rows[] = {{0, 0, 0, 0}, {1000, 0, 0, 0}, {1500, 50, 30, 20}, {2000, 100, 60, 40},
 		{3000, 300, 260, 40}, {4000, 500, 460, 40}, {9000, 500, 460, 40}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		struct cgroup_cpu cpu;
-		assert_int_equal(cpu_points_at(points, 3, rows[i].at_ns, &cpu), 0);
+		assert_int_equal(cpu_points_at(&points, rows[i].at_ns, &cpu), 0);
 		assert_int_equal(cpu.usage_usec, rows[i].usage_usec);
 		assert_int_equal(cpu.user_usec, rows[i].user_usec);
 		assert_int_equal(cpu.system_usec, rows[i].system_usec);
 	}
-	struct cgroup_cpu cpu;
-	assert_int_equal(cpu_points_at(points, 0, 5, &cpu), -1);
+	cpu_points_release(&points);
 }
 
 static void cpu_points_get_rarer(void **state)
@@ -85,17 +94,69 @@ static void stdout_is_sorted(void **state)
 	size_t length = strlen(text);
 	memset(text + length, 'x', 600);
 	snprintf(text + length + 600, sizeof text - length - 600, "\n{\"event\":\"turn\"}");
-	struct run_facts facts = {.agent_turns = json_array(), .agent_errors = json_array()};
-	stdout_lines_read(text, strlen(text), &facts);
+	struct run_facts facts;
+	run_facts_init(&facts);
+	output_lines_read(text, strlen(text), &facts);
 	assert_int_equal(json_array_size(facts.agent_turns), 1);
 	assert_int_equal(json_array_size(facts.agent_errors), 1);
 	assert_int_equal(facts.stdout_bad_lines, 6);
 	for (int i = 0; i < 30; i++)
-		stdout_lines_read("{\"event\":\"error\"}\n", 18, &facts);
+		output_lines_read("{\"event\":\"error\"}\n", 18, &facts);
 	assert_int_equal(json_array_size(facts.agent_errors), 20);
 	assert_int_equal(facts.stdout_bad_lines, 6);
-	stdout_lines_read(NULL, 0, &facts);
+	output_lines_read(NULL, 0, &facts);
 	run_facts_release(&facts);
+}
+
+static void write_all(int fd, const char *bytes, size_t length)
+{
+	assert_int_equal(write(fd, bytes, length), length);
+}
+
+static void output_is_read_in_pieces(void **state)
+{
+	(void)state;
+	struct output output;
+	int out[2], err_out[2];
+	char spaces[3000];
+	assert_int_equal(pipe2(out, O_NONBLOCK | O_CLOEXEC), 0);
+	assert_int_equal(pipe2(err_out, O_NONBLOCK | O_CLOEXEC), 0);
+	output_init(&output, 2);
+	assert_false(output_has_done(&output));
+	assert_int_equal(output_read_stdout(&output, out[0]), DRAINED_EMPTY);
+	write_all(out[1], "{\"event\":\"do", 12);
+	assert_int_equal(output_read_stdout(&output, out[0]), DRAINED_MORE);
+	assert_false(output_has_done(&output));
+	write_all(out[1], "ne\"}\n\"done\"\n", 13);
+	assert_int_equal(output_read_stdout(&output, out[0]), DRAINED_MORE);
+	assert_true(output_has_done(&output));
+	assert_false(output_has_done(&output));
+	/* of stderr the end is kept */
+	memset(spaces, ' ', sizeof spaces);
+	for (int i = 0; i < 100; i++) {
+		write_all(err_out[1], spaces, sizeof spaces);
+		assert_int_equal(output_read_stderr(&output, err_out[0]), DRAINED_MORE);
+	}
+	write_all(err_out[1], "last\033[1m words\n", 15);
+	assert_int_equal(output_read_stderr(&output, err_out[0]), DRAINED_MORE);
+	close(err_out[1]);
+	assert_int_equal(output_read_stderr(&output, err_out[0]), DRAINED_END);
+	/* more lines than there can be */
+	write_all(out[1], spaces, 1000);
+	assert_int_equal(output_read_stdout(&output, out[0]), DRAINED_END);
+	assert_true(output.flooded);
+	close(out[1]);
+
+	struct run_facts facts;
+	run_facts_init(&facts);
+	output_take(&output, &facts);
+	assert_true(facts.stdout_flooded);
+	assert_int_equal(facts.stdout_bytes, 1025);
+	assert_string_equal(facts.stderr_tail + strlen(facts.stderr_tail) - 15, "last?[1m words\n");
+	run_facts_release(&facts);
+	output_release(&output);
+	close(out[0]);
+	close(err_out[0]);
 }
 
 int main(void)
@@ -105,6 +166,7 @@ int main(void)
 		cmocka_unit_test(cpu_points_get_rarer),
 		cmocka_unit_test(limits_are_compared),
 		cmocka_unit_test(stdout_is_sorted),
+		cmocka_unit_test(output_is_read_in_pieces),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
