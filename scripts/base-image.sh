@@ -22,11 +22,7 @@ if docker image inspect "$image" >/dev/null 2>&1; then
 fi
 if ! command -v mmdebstrap >/dev/null; then
   is_root || die "mmdebstrap is missing: run 'sudo apt-get install -y --no-install-recommends mmdebstrap'"
-  say "installing mmdebstrap from Debian's packages" >&2
-  export DEBIAN_FRONTEND=noninteractive
-  apt-get -qq update >/dev/null || die "apt could not read the package lists: see 'apt-get update'"
-  apt-get -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends install mmdebstrap >/dev/null ||
-    die "apt could not install mmdebstrap"
+  "$here/setup.sh" mmdebstrap >&2
 fi
 mirror=$("$here/debian-mirror.sh")
 dir=$(mktemp -d)

@@ -69,6 +69,8 @@ stop() {
         sleep 0.2
       done
     fi
+    # where the machine's mounts are private, the engine has mounted its data over themselves
+    while mountpoint -q "$engine_data" && umount --recursive "$engine_data"; do :; done
     rm -rf "$engine_run"
   elif is_root; then
     rm -rf "$engine_run" # the log of one that did not start

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# setup.sh [--undo]: installs what 'make up' needs on a Debian machine from Debian's packages, or
-# takes away what it installed. Needs root; says what it does before it does it.
+# setup.sh: installs what 'make up' needs on a Debian machine from Debian's packages.
+# setup.sh PACKAGE…: installs these packages. setup.sh --undo: takes away what was installed by either.
+# Needs root; says what it does before it does it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=scripts/docker-lib.sh
@@ -65,10 +66,19 @@ install_packages() {
   quietly apt install -y --no-install-recommends "$@" || die "apt could not install $*"
 }
 
-setup() {
+require_debian_root() {
   is_root || die "setup installs packages and needs root: run 'sudo make setup'"
   [ -e /etc/debian_version ] ||
     die "this is not Debian: install the Docker engine and its compose plugin by your system's means, then run 'make up'"
+}
+
+read_lists() {
+  say "reading Debian's package lists"
+  quietly apt update || die "apt could not read the package lists: see 'apt-get update'"
+}
+
+setup() {
+  require_debian_root
   local packages=() plugin_packages=no
   has_client && command -v dockerd >/dev/null || find_engine || packages+=(docker.io iptables ca-certificates)
   if [ ${#packages[@]} -gt 0 ] && [ -d /sys/module/apparmor ]; then
@@ -76,8 +86,7 @@ setup() {
   fi
   has_client && has_compose && has_buildx || plugin_packages=yes
   if [ ${#packages[@]} -gt 0 ] || [ $plugin_packages = yes ]; then
-    say "reading Debian's package lists"
-    quietly apt update || die "apt could not read the package lists: see 'apt-get update'"
+    read_lists
   fi
   if [ ${#packages[@]} -gt 0 ]; then
     candidate docker-cli >/dev/null && packages+=(docker-cli)
@@ -117,5 +126,11 @@ undo() {
 case ${1:-} in
 "") setup ;;
 --undo) undo ;;
-*) usage_error "usage: setup.sh [--undo]" ;;
+-*) usage_error "usage: setup.sh [--undo | PACKAGE…]" ;;
+*)
+  require_debian_root
+  read_lists
+  say "installing $* from Debian's packages (undo: make unsetup)"
+  install_packages "$@"
+  ;;
 esac
