@@ -222,6 +222,13 @@ $(BUILD)/fuzz/fuzz_results: tests/fuzz/fuzz_results.c $(FUZZ_RESULTS) $(wildcard
 	clang -D_GNU_SOURCE -DTURNMETER_VERSION='"$(VERSION)"' -I. -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=undefined -o $@ $^ -ljansson -lmd -lm -lpthread
 
+FUZZ_AGENT := $(addprefix agent/c/,answer.c chain.c chunk.c command.c escape.c history.c report.c retry.c server_error.c sse.c)
+
+$(BUILD)/fuzz/fuzz_agent_%: tests/fuzz/fuzz_agent_%.c $(FUZZ_AGENT) $(wildcard common/*.c)
+	@mkdir -p $(@D)
+	clang -D_GNU_SOURCE -I. -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+		-o $@ $^ -ljansson -lm -lpthread
+
 ## fuzz: feed the parsers of outside bytes with nonsense, FUZZ_SECONDS=60 each (clang)
 .PHONY: fuzz
 fuzz: $(FUZZ_TARGETS)
