@@ -113,7 +113,7 @@ $(RUNTIMES_STAMP): agent/js/runtimes/package-lock.json scripts/runtimes.sh
 .PHONY: runtimes
 runtimes: $(RUNTIMES_STAMP)
 
-## bench: play a plan without containers (PLAN=configs/quick.json CONTENDERS= SESSIONS= SCENARIOS= REPETITIONS=)
+## bench: play a plan without containers (PLAN=configs/quick.json CONTENDERS= SESSIONS= SCENARIOS= REPETITIONS= OUT=)
 PLAN ?= configs/quick.json
 CONTENDERS ?=
 # the plan's own contenders need the runtimes; c alone does not
@@ -123,7 +123,7 @@ bench:
 	@scripts/deps.sh build
 	@$(MAKE) --no-print-directory all $(if $(strip $(BENCH_RUNTIMES)),runtimes)
 	@$(PREFIX)/bin/collector run $(PLAN) --contenders='$(CONTENDERS)' --sessions='$(SESSIONS)' \
-		--scenarios='$(SCENARIOS)' --repetitions='$(REPETITIONS)'
+		--scenarios='$(SCENARIOS)' --repetitions='$(REPETITIONS)' $(if $(OUT),--out '$(OUT)')
 
 # ---- unit tests: tests/unit/AREA/test_*.c, each a program linked with the area's objects
 AREA_common := $(COMMON)

@@ -263,6 +263,26 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   run ! pgrep -f '^/bin/sleep 3217$'
 }
 
+@test "make bench plays a plan" {
+  needs_cgroups
+  run -0 make -s BUILD="$BUILD" bench PLAN=configs/smoke.json CONTENDERS=c,bun OUT="$out"
+  [ "$(jq -r '[.contender, .sessions] | join(" ")' <(jq -c 'select(.warm_up | not)' "$out/runs.jsonl") | sort | paste -sd,)" = "bun 1,bun 3,c 1,c 3" ]
+}
+
+@test "a full disk: one line, what was measured before stays whole" {
+  needs_cgroups
+  mkdir "$BATS_TEST_TMPDIR/disk"
+  mount -t tmpfs -o size=64k tmpfs "$BATS_TEST_TMPDIR/disk" 2>/dev/null || skip "may not mount"
+  local status=0
+  "$COLLECTOR" run "$(plan_with c)" --repetitions 30 --quiet --out "$BATS_TEST_TMPDIR/disk/out" >"$BATS_TEST_TMPDIR/log" 2>&1 || status=$?
+  cp -r "$BATS_TEST_TMPDIR/disk/out" "$out"
+  umount "$BATS_TEST_TMPDIR/disk"
+  [ "$status" -eq 1 ]
+  [ "$(grep -c '^collector: ' "$BATS_TEST_TMPDIR/log")" -eq 1 ]
+  grep -q 'No space left on device' "$BATS_TEST_TMPDIR/log"
+  is '.outcome == "ok"' "$out/runs.jsonl"
+}
+
 # ---- ends before the end
 
 start_collector() { # ARGUMENTS…: in the background; sets pid
