@@ -28,6 +28,7 @@
 
 enum {
 	ATTEMPTS_MAX = 3, /* of one run, while it is not valid */
+	REPEATS_MIN = 3,  /* of all runs together; else half as many as there are runs */
 	FAULTS_MAX = 3,   /* of the instrument, one after the other */
 	WARM_UP_SESSIONS_MAX = 10,
 	WARM_UP_TURNS_MAX = 2,
@@ -40,6 +41,7 @@ struct task {
 	struct plan_cell cell;
 	int attempts;
 	bool valid, ok;
+	bool again; /* to be played again for being not valid */
 };
 
 struct play {
@@ -56,6 +58,7 @@ struct play {
 	bool *forgetful; /* by contender: but they do not stay there */
 	int64_t last_run, recorded;
 	int faults;
+	size_t repeats_left;
 };
 
 /* ---- tasks */
@@ -373,34 +376,50 @@ static bool may_go_on(struct play *play, const struct error *err)
 	return ++play->faults < FAULTS_MAX;
 }
 
-/* One pass over all open tasks. */
-static int play_pass(struct play *play, struct error *err)
+/* Play until there is a record, or a fault that does not pass. */
+static int insist(struct play *play, struct task *task, struct error *err)
+{
+	while (play_task(play, task, err)) {
+		site_explain(&play->site, err);
+		if (!may_go_on(play, err))
+			return -1;
+		if (play->progress.out)
+			fprintf(play->progress.out, "%sonce more: %s\n",
+				play->progress.terminal ? "\r\033[K" : "", err->text);
+	}
+	play->faults = 0;
+	return 0;
+}
+
+/*
+ * The tasks that are open, or of those the ones to be played again. What is not valid comes again
+ * in the next pass, as long as there are repeats left: where most is not valid, more of it would
+ * not be either.
+ */
+static int play_pass(struct play *play, bool again, struct error *err)
 {
 	for (size_t i = 0; i < play->task_count && !stopped(play); i++) {
 		struct task *task = &play->tasks[i];
-		if (!is_open(task))
+		if (!is_open(task) || (again && !task->again))
 			continue;
-		while (play_task(play, task, err)) {
-			site_explain(&play->site, err);
-			if (!may_go_on(play, err))
-				return -1;
-			if (play->progress.out)
-				fprintf(play->progress.out, "%sonce more: %s\n",
-					play->progress.terminal ? "\r\033[K" : "", err->text);
-		}
-		play->faults = 0;
-		if (is_open(task) && !stopped(play))
-			progress_more(&play->progress,
-				scenario_seconds(scenario_of(play, task)->scenario));
+		task->again = false;
+		if (insist(play, task, err))
+			return -1;
+		if (stopped(play) || !is_open(task) || !play->repeats_left)
+			continue;
+		task->again = true;
+		play->repeats_left--;
+		progress_more(&play->progress, scenario_seconds(scenario_of(play, task)->scenario));
 	}
 	return 0;
 }
 
-/* The first pass plays the plan, the further ones what was not valid. */
 static int play_all(struct play *play, struct error *err)
 {
+	play->repeats_left =
+		play->task_count / 2 > REPEATS_MIN ? play->task_count / 2 : REPEATS_MIN;
 	for (int pass = 0; pass < ATTEMPTS_MAX && !stopped(play); pass++)
-		if (play_pass(play, err))
+		if (play_pass(play, pass > 0, err))
 			return -1;
 	return 0;
 }

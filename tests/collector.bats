@@ -263,6 +263,18 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   run ! pgrep -f '^/bin/sleep 3217$'
 }
 
+@test "what is not valid is played again, within bounds, and is no success" {
+  needs_cgroups
+  local plan
+  plan=$(plan_with c)
+  jq '.bounds.late_self_p99_us = 1' "$plan" >"$BATS_TEST_TMPDIR/strict.json"
+  run -3 "$COLLECTOR" run "$BATS_TEST_TMPDIR/strict.json" --repetitions 2 --quiet --out "$out"
+  is '.outcome == "ok"' "$out/runs.jsonl"
+  # two runs, and three repeats in all: one of the two a third time
+  [ "$(jq -s -c 'map(select(.warm_up | not)) | map(.block)' "$out/runs.jsonl")" = "[1,2,1,2,1]" ]
+  is 'if .warm_up then true else .valid == false and (.invalid_reasons | map(startswith("late_self: ")) | any) end' "$out/runs.jsonl"
+}
+
 @test "make bench plays a plan" {
   needs_cgroups
   run -0 make -s BUILD="$BUILD" bench PLAN=configs/smoke.json CONTENDERS=c,bun OUT="$out"
