@@ -23,12 +23,8 @@ play() {
   TURNMETER_RESULTS=$OUT/$name PLAN=$plan docker compose "$@" </dev/null
 }
 
-leaf_of_a_run() { # CONTAINER: the folder of a run's cgroup, if there is one
-  local pid group
-  pid=$(docker inspect --format '{{.State.Pid}}' "$1")
-  group=$(sed -n 's,^0::,,p' "/proc/$pid/cgroup")
-  group=/sys/fs/cgroup${group%/turnmeter-launcher}
-  find "$group" -maxdepth 1 -name 'turnmeter-run-*'
+pid_of() { # CONTAINER
+  docker inspect --format '{{.State.Pid}}' "$1"
 }
 
 systemctl start docker
@@ -48,28 +44,32 @@ play smoke configs/smoke.json down --volumes --timeout 0
 # ---- limits that bite
 TURNMETER_MEMORY=33554432 play memory configs/vm-memory.json up --no-build --pull never --exit-code-from collector mockllm agent-node agent-c collector
 observe memory_exit $?
-TURNMETER_CPU_QUOTA=0.1 play quota configs/vm-quota.json up --no-build --pull never --exit-code-from collector mockllm agent-c collector
+TURNMETER_CPU_QUOTA=0.2 play quota configs/vm-quota.json up --no-build --pull never --exit-code-from collector mockllm agent-c collector
 observe quota_exit $?
 play quota configs/vm-quota.json down --volumes --timeout 0
 
 # ---- a collector is killed in the middle of a run, a second one takes over
 play reattach configs/vm-reattach.json up --no-build --pull never --detach mockllm agent-c collector
-agent=turnmeter-agent-c-1
-before=$(docker inspect --format '{{.State.Pid}}' $agent)
-until leaf=$(leaf_of_a_run $agent) && [ -n "$leaf" ] && [ -n "$(cat "$leaf/cgroup.procs")" ]; do
-  if [ "$(docker inspect --format '{{.State.Running}}' turnmeter-collector-1)" != true ]; then
+agent=turnmeter-agent-c-1 collector=turnmeter-collector-1
+launcher=$(pid_of $agent) first=$(pid_of $collector)
+group=$(sed -n 's,^0::,,p' "/proc/$launcher/cgroup")
+group=/sys/fs/cgroup${group%/turnmeter-launcher}
+observe memory_max_of_the_container "\"$(cat "$group/memory.max")\""
+# commands of docker take seconds here, a run not much longer
+until [ -n "$(cat "$group"/turnmeter-run-*/cgroup.procs 2>/dev/null)" ]; do
+  if [ ! -d "/proc/$first" ]; then
     say "the first collector ended before it could be killed"
     exit 1
   fi
-  sleep 0.1
+  sleep 0.05
 done
-docker kill --signal KILL turnmeter-collector-1
-observe leaf_of_the_killed "\"$(basename "$(leaf_of_a_run $agent)")\""
+kill -KILL "$first"
+observe leaf_of_the_killed "\"$(basename "$group"/turnmeter-run-*)\""
+docker wait $collector
 rm -rf "$OUT"/reattach/*
-docker start --attach turnmeter-collector-1
+docker start --attach $collector
 observe reattach_exit $?
-after=$(docker inspect --format '{{.State.Pid}}' $agent)
-observe launcher_is_the_same "$([ "$before" = "$after" ] && echo true || echo false)"
-observe leaves_left "$(leaf_of_a_run $agent | wc -l)"
+observe launcher_is_the_same "$([ "$(pid_of $agent)" = "$launcher" ] && echo true || echo false)"
+observe leaves_left "$(find "$group" -maxdepth 1 -name 'turnmeter-run-*' | wc -l)"
 play reattach configs/vm-reattach.json down --volumes --timeout 0
 say "all plans played"

@@ -10,12 +10,6 @@ def subject: "\(.contender), \(.sessions) sessions\(if .warm_up then ", warm-up"
 # memory.peak and memory.stat are counted in batches of 64 pages a CPU, two CPUs here; largest page 64 KiB.
 def resolution: 64 * 4096 * 2;
 
-def went_well($plan): (
-  assertion($plan; "outcome is ok"; subject; .outcome == "ok"; [.outcome, .outcome_detail]),
-  assertion($plan; "valid"; subject; .valid; .invalid_reasons),
-  measured($plan)
-);
-
 def measured($plan): (
   assertion($plan; "not timed under emulation"; subject; .timed == false; .timed),
   assertion($plan; "backend is v2"; subject; .cgroup_backend == "v2"; .cgroup_backend),
@@ -23,6 +17,12 @@ def measured($plan): (
     .limits.in_force.memory_bytes == .limits.asked.memory_bytes
     and .limits.in_force.cpu_quota == .limits.asked.cpu_quota
     and .limits.in_force.cpus == "1"; .limits)
+);
+
+def went_well($plan): (
+  assertion($plan; "outcome is ok"; subject; .outcome == "ok"; [.outcome, .outcome_detail]),
+  assertion($plan; "valid"; subject; .valid; .invalid_reasons),
+  measured($plan)
 );
 
 def figures($plan): (
@@ -71,6 +71,8 @@ def of($records; $contender): $records | map(select(.contender == $contender));
 
   assertion("reattach"; "a run of the killed collector was there"; "leaf";
     ($observed.leaf_of_the_killed // "") | startswith("turnmeter-run-"); $observed.leaf_of_the_killed),
+  assertion("reattach"; "the kernel has the container's limit"; "memory.max";
+    $observed.memory_max_of_the_container == "1073741824"; $observed.memory_max_of_the_container),
   assertion("reattach"; "the launcher is the same process"; "agent-c"; $observed.launcher_is_the_same;
     $observed.launcher_is_the_same),
   assertion("reattach"; "exit code of the second collector"; "collector"; $observed.reattach_exit == 0;
