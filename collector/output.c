@@ -2,6 +2,7 @@
 
 #include "collector/run_facts.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -133,7 +134,7 @@ static void take_stderr_tail(const struct output *output, struct run_facts *fact
 		memcpy(tail, output->err.data + output->err.length - length, length);
 	tail[length] = '\0';
 	for (size_t i = 0; i < length; i++)
-		if ((tail[i] >= 0 && tail[i] < ' ' && tail[i] != '\n') || tail[i] == 0x7f)
+		if (iscntrl((unsigned char)tail[i]) && tail[i] != '\n')
 			tail[i] = '?';
 }
 
