@@ -15,7 +15,7 @@ struct tool_stamp {
 	uint64_t key;
 	int64_t start_ns; /* CLOCK_MONOTONIC, first thing in main */
 	int64_t end_ns;   /* after the output was written */
-	int64_t cpu_ns;   /* CPU time of the process from exec to here */
+	int64_t cpu_ns;   /* CPU time between the two */
 };
 
 #endif

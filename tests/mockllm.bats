@@ -416,6 +416,28 @@ refused() {
   jq -e '(.[:-1] | all(.[]; .[0] > 0 and .[1] >= 1000000 and .[2] >= 1000000)) and .[-1] == [0, null, null]' "$BATS_TEST_TMPDIR/tools"
 }
 
+@test "what a tool costs before its first instruction is no demand" {
+  start_mock
+  control POST /control/scenario "$(jq '.tools.calls = {min: 1, max: 1} | .tools.sleep_ms = {min: 0, max: 0}' configs/scenarios/smoke.json)"
+  begin smoke 1 3
+  local -a argv
+  mapfile -t argv < <(first_request 1 smoke | chat -H 'X-Session-Id: s1' | assistant |
+    jq -r '.tool_calls[0].function.arguments | fromjson | .argv[]')
+  # the process that becomes the tool has half a second of CPU time by then, as the forked child of a large parent has some
+  bash -c 'until times >"$0" && read -r user _ <"$0" && [[ $user != 0m0.[0-4]* ]]; do
+      for ((i = 0; i < 20000; i++)); do :; done
+    done
+    exec "$@"' "$BATS_TEST_TMPDIR/times" "${argv[@]}" >/dev/null
+  local tries
+  for ((tries = 0; tries < 500; tries++)); do
+    control GET /control/counters | jq -e '.tool_stamps == 1' >/dev/null && break
+    sleep 0.01
+  done
+  end
+  [ "$(ledger .tool_stamps)" = 1 ]
+  ledger '.rows[0][12]' | jq -e '. >= 0 and . < 100000000'
+}
+
 @test "the same seed has the same bytes, another has others" {
   start_mock
   local which

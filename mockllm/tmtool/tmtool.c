@@ -88,6 +88,8 @@ static void send_stamp(const char *name, const struct tool_stamp *stamp)
 int main(int argc, char **argv)
 {
 	struct tool_stamp stamp = {.magic = TOOL_STAMP_MAGIC, .start_ns = now_ns()};
+	/* Before main the clock ran for the parent's fork and the exec: no demand of the tool. */
+	int64_t begun_cpu_ns = cpu_ns();
 	int64_t sleep_ms, bytes;
 	if (argc != 5 || !parse_key(argv[2], &stamp.key) ||
 		!parse_decimal(argv[3], SLEEP_MAX_MS, &sleep_ms) ||
@@ -110,7 +112,7 @@ int main(int argc, char **argv)
 	}
 	stamp.pid = (uint32_t)getpid();
 	stamp.end_ns = now_ns();
-	stamp.cpu_ns = cpu_ns();
+	stamp.cpu_ns = cpu_ns() - begun_cpu_ns;
 	send_stamp(argv[1], &stamp);
 	return 0;
 }
