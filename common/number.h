@@ -10,8 +10,4 @@ struct error;
 int number_parse(const char *text, const char *name, int64_t min, int64_t max, int64_t *out,
 	struct error *err);
 
-/* Bytes with an optional unit: "65536", "512K", "1.5G" (powers of 1024; K, M, G, T, KiB …). */
-int number_parse_bytes(const char *text, const char *name, int64_t min, int64_t max, int64_t *out,
-	struct error *err);
-
 #endif

@@ -83,26 +83,6 @@ static void integers(void **state)
 	}
 }
 
-static void byte_sizes(void **state)
-{
-	(void)state;
-	static const struct {
-		const char *text;
-		int64_t value; /* -1: refused */
-	} rows[] = {{"0", 0}, {"65536", 65536}, {"64K", 65536}, {"64k", 65536}, {"64KiB", 65536},
-		{"64kb", 65536}, {"1.5G", 1610612736}, {"1M", 1048576}, {"7b", 7}, {"7ib", -1},
-		{"2T", -1}, {"G", -1}, {"1X", -1}, {"1Kx", -1}, {"-1K", -1}, {"nan", -1},
-		{"inf", -1}, {"1e400", -1}, {"", -1}};
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		struct error err = {0};
-		int64_t value = -1;
-		int result = number_parse_bytes(
-			rows[i].text, "--memory", 0, INT64_C(1) << 40, &value, &err);
-		assert_int_equal(result, rows[i].value < 0 ? -1 : 0);
-		assert_int_equal(value, rows[i].value);
-	}
-}
-
 static void random_numbers_are_the_same_everywhere(void **state)
 {
 	(void)state;
@@ -149,7 +129,6 @@ int main(void)
 		cmocka_unit_test(long_error_texts_are_cut),
 		cmocka_unit_test(buf_keeps_its_cap),
 		cmocka_unit_test(integers),
-		cmocka_unit_test(byte_sizes),
 		cmocka_unit_test(random_numbers_are_the_same_everywhere),
 		cmocka_unit_test(tool_text_is_a_function_of_key_and_size),
 	};
