@@ -53,7 +53,7 @@ struct run {
 	struct output output;
 	int64_t go_ns, memory_due_ns;
 	struct cpu_points points;
-	int64_t swap_peak_bytes;
+	int64_t swap_peak_bytes; /* FACT_MISSING: not read, on a machine that swaps */
 	bool mock_begun, spawned;
 	bool released; /* stdin was closed */
 	bool over, forced;
@@ -420,6 +420,8 @@ static void take_memory(struct run *run)
 	if (cgroup_get_refaults(&run->leaf, &facts->refault_events, &err))
 		run_facts_miss(facts, "refault_events", err.text);
 	facts->swap_peak_bytes = run->swap_peak_bytes;
+	if (facts->swap_peak_bytes == FACT_MISSING)
+		run_facts_miss(facts, "swap_peak_bytes", "the leaf's swap could not be read");
 }
 
 static void take_cpu(struct run *run)
@@ -483,6 +485,7 @@ static void take_machine(struct run *run)
 		facts->throttled_usec = throttling.throttled_usec - run->throttling.throttled_usec;
 		facts->nr_throttled = throttling.nr_throttled - run->throttling.nr_throttled;
 	}
+	err.text[0] = '\0';
 	if (!run->has_times ||
 		machine_times("/proc/stat", run->setup->contender_cpus, &times, &err)) {
 		run_facts_miss(facts, "steal_usec", *err.text ? err.text : "not readable");
@@ -610,6 +613,7 @@ int run_play(const struct run_setup *setup, struct run_facts *facts, struct cgro
 		.facts = facts,
 		.leaf = CGROUP_EMPTY,
 		.fds = {-1, -1, -1, -1, -1, -1},
+		.swap_peak_bytes = setup->machine_swaps ? FACT_MISSING : 0,
 		.pidfd = {.fd = -1},
 		.out = {.fd = -1},
 		.err_out = {.fd = -1}};
