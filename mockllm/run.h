@@ -26,7 +26,7 @@ struct exchange;
 
 #define RUN_NULL INT64_MIN /* of a row: it did not come to it */
 
-/* METHOD's sample row; docs/protocols.md has the meanings. Times are absolute ns. */
+/* A row of the ledger; docs/protocols.md has the meanings. Times are absolute ns. */
 struct run_row {
 	int64_t session, turn, attempt, connection;
 	int64_t headers_ns, read_ns, first_ns, end_before_ns, end_after_ns;

@@ -1,5 +1,5 @@
 // wrong-agent.mjs FAULT: an agent of its own, just large enough to play a scenario of the suite, that
-// commits one fault on purpose. The collector must find each by its right outcome (wrong-agents.bats).
+// commits one fault on purpose. The collector must find each by its right outcome (tests/collector.bats).
 // FAULT "none" is the control: it commits none.
 
 import { spawn } from 'node:child_process';
