@@ -160,6 +160,21 @@ static char *place_of(const json_t *fault)
 	return turn > 0 ? xasprintf("%s, turn %" JSON_INTEGER_FORMAT, name, turn) : steal_ptr(name);
 }
 
+/* The first request seen after the contender had said that it was done; NULL: none. */
+static const struct sample *after_done(const struct view *view)
+{
+	const struct run_facts *facts = view->facts;
+	if (!view->samples || facts->done_ns == FACT_MISSING || facts->spawn_ns == FACT_MISSING)
+		return NULL;
+	for (size_t i = 0; i < view->samples->count; i++) {
+		const struct sample *row = &view->samples->rows[i];
+		if (row->headers_ns != FACT_MISSING &&
+			row->headers_ns > facts->done_ns - facts->spawn_ns)
+			return row;
+	}
+	return NULL;
+}
+
 static bool wrong(const struct view *view, json_t **detail)
 {
 	const struct run_facts *facts = view->facts;
@@ -183,6 +198,14 @@ static bool wrong(const struct view *view, json_t **detail)
 		*detail = sentence(xasprintf("wrote more to stdout than the contract allows: "
 					     "%" PRId64 " bytes",
 			facts->stdout_bytes));
+		return true;
+	}
+	/* What is read at the barrier would be of a contender that has not worked yet. */
+	const struct sample *early = after_done(view);
+	if (early) {
+		*detail = sentence(xasprintf("s%" PRId64 ", turn %" PRId64
+					     ": asked after the contender had said \"done\"",
+			early->session, early->turn));
 		return true;
 	}
 	return false;
@@ -294,6 +317,9 @@ static void judge_share(json_t *reasons, const char *id, const char *what, int64
 	if (usec == FACT_MISSING || wall_usec <= 0 || cpus <= 0)
 		return;
 	double percent = 100 * (double)usec / ((double)wall_usec * (double)cpus);
+	/* The kernel counts in ticks, and counters are not read at one instant. */
+	if (percent > 100)
+		percent = 100;
 	if (percent > bound_percent)
 		add_reason(reasons, xasprintf("%s: %s took %.1f%% of the CPU time, bound %g%%", id,
 					    what, percent, bound_percent));

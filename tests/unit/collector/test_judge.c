@@ -169,6 +169,9 @@ static void wrong_by_conduct(void **state)
 	flood.facts.exited = false;
 	expect(&flood, OUTCOME_WRONG,
 		"wrote more to stdout than the contract allows: 70000000 bytes");
+	struct case_ early = begin();
+	early.facts.done_ns = early.facts.spawn_ns;
+	expect(&early, OUTCOME_WRONG, "s1, turn 1: asked after the contender had said \"done\"");
 	struct case_ daemon_ = begin();
 	daemon_.facts.leftover_processes = 1;
 	expect(&daemon_, OUTCOME_WRONG, "left 1 process running after its end");
@@ -320,6 +323,11 @@ static void the_machine(void **state)
 	expect_reason(&load, "other_load: other programs on the contender's CPUs took 12.5% of the "
 			     "CPU time, bound "
 			     "10%");
+	/* "no load is too much" must hold, although ticks may add up to more than there is */
+	struct case_ all = begin();
+	all.facts.other_load_usec = 1060000;
+	all.identity.bounds.other_load_percent = 100;
+	expect_reason(&all, NULL);
 	struct case_ shared = begin();
 	shared.facts.other_load_usec = 125000;
 	shared.identity.placement = "shared";
