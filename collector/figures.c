@@ -213,7 +213,8 @@ static double ms(int64_t ns)
 static void add_turn(struct turn_figures *to, const struct sample *first, const struct sample *last,
 	const struct sample *next, bool suite_tool)
 {
-	if (last->end_before_ns == FACT_MISSING)
+	/* Without the stamp after its end it was cut in its last burst. */
+	if (last->end_before_ns == FACT_MISSING || last->end_after_ns == FACT_MISSING)
 		return;
 	to->correct_turns++;
 	if (!next || next->read_ns == FACT_MISSING)

@@ -122,6 +122,21 @@ static void a_turn_without_an_answer_in_between_gives_no_gap(void **state)
 	assert_int_equal(figures_.correct_turns, 2);
 }
 
+static void a_turn_cut_in_its_last_burst_is_not_correct(void **state)
+{
+	(void)state;
+	struct sample rows[] = {
+		row(1, 1, 1, 10, 110, 1, 5, NAN),
+		row(1, 2, 1, 117, 200, 1, 5, NAN),
+	};
+	rows[1].end_after_ns = NONE;
+	struct samples samples = {rows, 2};
+	struct turn_figures auto_turn_figures figures_ = {.correct_turns = 0};
+	turn_figures_add(&figures_, &samples, true);
+	assert_int_equal(figures_.correct_turns, 1);
+	assert_int_equal(figures_.turn_gap_ms.count, 1);
+}
+
 static void runs_are_pooled_and_sessions_at_once_are_not_added(void **state)
 {
 	(void)state;
@@ -196,6 +211,7 @@ int main(void)
 		cmocka_unit_test(other_tools_have_no_overhead),
 		cmocka_unit_test(retries_count_from_the_last_answer_to_the_first_request),
 		cmocka_unit_test(a_turn_without_an_answer_in_between_gives_no_gap),
+		cmocka_unit_test(a_turn_cut_in_its_last_burst_is_not_correct),
 		cmocka_unit_test(runs_are_pooled_and_sessions_at_once_are_not_added),
 		cmocka_unit_test(distributions),
 		cmocka_unit_test(the_catalogue_is_sound),
