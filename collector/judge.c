@@ -396,6 +396,10 @@ static json_t *judge_validity(const struct view *view, bool at_limit)
 	/* A stamp that the mock lost makes an overhead missing, where it is largest most likely. */
 	int64_t calls = integer(facts->ledger, "tool_calls");
 	int64_t stamps = integer(facts->ledger, "tool_stamps");
+	int64_t unmatched = integer(facts->ledger, "tool_stamps_unmatched");
+	/* One that fits no call, or one call twice, does not stand for another that was lost. */
+	if (stamps != FACT_MISSING && unmatched != FACT_MISSING)
+		stamps -= unmatched;
 	if (view->identity->suite_tool && view->all_complete && calls > 0 &&
 		stamps != FACT_MISSING &&
 		(calls - stamps) * 100 > calls * JUDGE_STAMPS_LOST_PERCENT)

@@ -351,6 +351,9 @@ static void the_machine(void **state)
 	struct case_ stamps = begin();
 	json_object_set_new(stamps.facts.ledger, "tool_stamps", json_integer(7));
 	expect_reason(&stamps, "tool_stamps: 1 of 8 tools were not heard of, bound 1%");
+	struct case_ twice = begin();
+	json_object_set_new(twice.facts.ledger, "tool_stamps_unmatched", json_integer(1));
+	expect_reason(&twice, "tool_stamps: 1 of 8 tools were not heard of, bound 1%");
 	struct case_ bin = begin();
 	bin.identity.suite_tool = false;
 	json_object_set_new(bin.facts.ledger, "tool_stamps", json_integer(0));
