@@ -66,6 +66,9 @@ static void begin_run(struct mock *mock, const struct request *request, struct r
 	}
 	/* What of free play is still open would show up as load in the run. */
 	chat_cut(mock, NULL);
+	/* libmicrohttpd can miss that an agent was killed amid a request, and keep its descriptor.
+	 */
+	server_hang_up_agents(mock->server);
 	struct run *run = mock->run =
 		run_new(++mock->runs, loaded, sessions, (uint64_t)seed, &mock->catalog);
 	mock->counters.runs++;

@@ -55,6 +55,7 @@ struct server {
 	} * returned; /* given back while libmicrohttpd was at work */
 	size_t returned_count, returned_capacity;
 	struct reading *readings; /* a list */
+	struct seat *seats;       /* a list */
 	int64_t peers;
 	int64_t open_peers, open_peers_max;
 	struct server_counters counters;
@@ -147,6 +148,8 @@ static int descriptor_of(struct MHD_Connection *connection)
 /* What a connection of libmicrohttpd knows of its peer: NULL once that was taken out. */
 struct seat {
 	struct peer *peer;
+	int fd;
+	struct seat *next, *previous;
 };
 
 static struct seat *seat_of(struct MHD_Connection *connection)
@@ -163,10 +166,19 @@ static void notify_connection(void *context, struct MHD_Connection *connection, 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		int fd = descriptor_of(connection);
 		*slot = seat = xmalloc(sizeof *seat);
-		seat->peer = server->adding[fd];
+		*seat = (struct seat){server->adding[fd], fd, server->seats, NULL};
+		if (seat->next)
+			seat->next->previous = seat;
+		server->seats = seat;
 		server->adding[fd] = NULL;
 		return;
 	}
+	if (seat->previous)
+		seat->previous->next = seat->next;
+	else
+		server->seats = seat->next;
+	if (seat->next)
+		seat->next->previous = seat->previous;
 	free_peer(server, seat->peer);
 	free(seat);
 	*slot = NULL;
@@ -599,6 +611,16 @@ void server_hang_up(struct server *server, struct peer *peer, int fd)
 {
 	close(fd);
 	free_peer(server, peer);
+}
+
+void server_hang_up_agents(struct server *server)
+{
+	/* libmicrohttpd learns of it by the descriptor, and then closes it. */
+	for (struct seat *seat = server->seats; seat; seat = seat->next)
+		if (seat->peer && !seat->peer->is_control)
+			shutdown(seat->fd, SHUT_RDWR);
+	while (server->readings)
+		abandon_reading(server->readings);
 }
 
 const struct server_counters *server_counters(const struct server *server)

@@ -84,6 +84,8 @@ int server_listen_unix(struct server *server, const char *path, struct error *er
 
 void server_give_back(struct server *server, struct peer *peer, int fd);
 void server_hang_up(struct server *server, struct peer *peer, int fd);
+/* End the connections of agents that the server has; those that are the handler's go on. */
+void server_hang_up_agents(struct server *server);
 void request_free(struct request *request); /* accepts NULL */
 
 const struct server_counters *server_counters(const struct server *server);

@@ -569,6 +569,21 @@ wait_for() { # FILTER: of GET /control/run
   control GET /control/counters | jq -e '.peers_left == 2'
 }
 
+@test "a run begins without what agents had begun before" {
+  start_mock
+  local head=$'POST /v1/chat/completions HTTP/1.1\r\nHost: mock\r\nContent-Length: 99\r\n' in_head in_body
+  exec {in_head}<>"/dev/tcp/127.0.0.1/${base##*:}" {in_body}<>"/dev/tcp/127.0.0.1/${base##*:}"
+  printf '%s' "$head" >&"$in_head"
+  printf '%s\r\n{' "$head" >&"$in_body"
+  control GET /control/counters | jq -e '.connections >= 2'
+  begin smoke 1
+  # both end
+  timeout 20 cat <&"$in_head" || [ $? -ne 124 ]
+  timeout 20 cat <&"$in_body" || [ $? -ne 124 ]
+  end
+  exec {in_head}>&- {in_body}>&-
+}
+
 @test "a tool started before the finish chunk is early" {
   start_mock
   # the same seed asks for the same calls: learn them first
