@@ -18,7 +18,7 @@ struct manifest {
 	const char **command;     /* NULL-ended, at least the program */
 	const char **version;     /* NULL-ended, may be empty */
 	const char **ship;        /* NULL-ended, may be empty */
-	bool yardstick; /* no contender: others are shown against it */
+	bool yardstick;           /* no contender: others are shown against it */
 	const json_t *environment;
 	const json_t *tracks;
 	json_t *json;
