@@ -82,6 +82,17 @@ $(PREFIX)/bin/agent-floor: $(FLOOR)
 .PHONY: floor
 floor: $(PREFIX)/bin/agent-floor
 
+# ---- agents side by side, without the collector
+$(BUILD)/bench/stamp: $(call static_objects,tests/bench/stamp.c)
+	@mkdir -p $(@D)
+	$(STATIC_CC) -static -s -o $@ $^
+
+## bench-agents: native agents side by side, ratios as JSON lines (BENCH="--agents c,floor --cells steady:100 --blocks 7")
+BENCH ?= --cells one:1,steady:1,steady:10,steady:100,steady:500 --musts tests/bench/musts.json
+.PHONY: bench-agents
+bench-agents: binaries floor rust $(BUILD)/bench/stamp
+	@tests/bench/agents.py --prefix $(PREFIX) --stamp $(BUILD)/bench/stamp $(BENCH)
+
 # ---- Rust: the agent, built in a Debian 13 stage (agent/rust/README.md)
 RUST_ARCH ?= $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 RUST_STAGE ?= $(BUILD)/rust-stage-$(RUST_ARCH)
