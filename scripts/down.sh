@@ -12,7 +12,7 @@ case ${1:-} in
 *) usage_error "usage: down.sh [--images]" ;;
 esac
 if has_client && has_compose && find_engine; then
-  docker compose -f docker-compose.yml --profile all down --volumes --remove-orphans
+  docker compose --progress quiet -f docker-compose.yml --profile all down --volumes --remove-orphans
   if [ "${1:-}" = --images ] && [ "${DOCKER_HOST:-}" != "unix://$engine_socket" ]; then
     mapfile -t images < <(docker image ls --format '{{.Repository}}:{{.Tag}}' |
       grep -E '^(turnmeter-[a-z0-9-]+:latest|turnmeter/base:.*)$')
