@@ -129,14 +129,21 @@ int loop_change(struct loop *loop, struct source *source, uint32_t events, struc
 	return 0;
 }
 
+void loop_forget(struct loop *loop, struct source *source)
+{
+	if (source->fd < 0)
+		return;
+	give_slot(loop, source->slot);
+	source->fd = -1;
+}
+
 void loop_remove(struct loop *loop, struct source *source)
 {
 	if (source->fd < 0)
 		return;
 	/* Fails only if the descriptor was closed before, which the kernel takes as removal. */
 	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
-	give_slot(loop, source->slot);
-	source->fd = -1;
+	loop_forget(loop, source);
 }
 
 static void heap_place(struct loop *loop, size_t at, struct heap_item item)

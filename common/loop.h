@@ -39,6 +39,9 @@ int loop_add(struct loop *loop, struct source *source, int fd, uint32_t events, 
 int loop_change(struct loop *loop, struct source *source, uint32_t events, struct error *err);
 /* Stop watching; does not close the descriptor. No-op for a source not in the loop. */
 void loop_remove(struct loop *loop, struct source *source);
+/* The same for a descriptor that is closed next and that no other process shares: the kernel then
+ * stops watching by itself, which saves a system call. */
+void loop_forget(struct loop *loop, struct source *source);
 
 /* Set, move or clear a timer. An expired timer is no longer set when its callback runs. */
 void loop_timer_set(struct loop *loop, struct timer *timer, int64_t deadline_ns);

@@ -1,5 +1,7 @@
 #include "agent/c/chunk.h"
 
+#include "agent/c/word.h"
+
 #include <string.h>
 
 struct reader {
@@ -59,27 +61,42 @@ static bool skip_escape(struct reader *reader)
 	return true;
 }
 
+/* To the next quote, backslash or control character. */
+static void skip_plain(struct reader *reader)
+{
+	const char *at = reader->at, *end = reader->end;
+	for (; HAVE_WORDS && end - at >= WORD_BYTES; at += WORD_BYTES) {
+		uint64_t word = word_load(at);
+		uint64_t special =
+			WORD_BELOW(word, 0x20) | WORD_EQUAL(word, '"') | WORD_EQUAL(word, '\\');
+		if (special) {
+			reader->at = at + WORD_FIRST(special);
+			return;
+		}
+	}
+	while (at < end && (unsigned char)*at >= 0x20 && *at != '"' && *at != '\\')
+		at++;
+	reader->at = at;
+}
+
 /* A string; the opening quote is next. `span` is what stands between the quotes. */
 static bool skip_string(struct reader *reader, struct span *span)
 {
 	if (!take(reader, '"'))
 		return false;
 	const char *from = reader->at;
-	while (reader->at < reader->end) {
-		unsigned char c = (unsigned char)*reader->at;
-		if (c == '"') {
+	for (;;) {
+		skip_plain(reader);
+		if (reader->at == reader->end)
+			return false;
+		if (*reader->at == '"') {
 			*span = (struct span){from, (size_t)(reader->at - from)};
 			reader->at++;
 			return true;
 		}
-		if (c < 0x20)
-			return false;
-		if (c != '\\')
-			reader->at++;
-		else if (!skip_escape(reader))
+		if (*reader->at != '\\' || !skip_escape(reader))
 			return false;
 	}
-	return false;
 }
 
 static bool skip_digits(struct reader *reader)

@@ -1,5 +1,6 @@
 #include "agent/c/escape.h"
 
+#include "agent/c/word.h"
 #include "common/buf.h"
 
 #include <string.h>
@@ -116,36 +117,19 @@ static bool continue_sequence(struct escape *escape, struct buf *out, unsigned c
 	return true;
 }
 
-static uint64_t load8(const void *bytes)
-{
-	uint64_t word;
-	memcpy(&word, bytes, sizeof word);
-	return word;
-}
-
-#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
-
-/* Bit 7 of every byte of `word` that is below `bound`; exact up to and including the first such
- * byte in memory order on a little-endian machine, and so is any combination of these. */
-#define BELOW(word, bound) (((word)-EACH(bound)) & ~(word)&EACH(0x80))
-#define EQUAL(word, byte) BELOW((word) ^ EACH(byte), 1)
-
 /* Copy bytes that stand for themselves: printable ASCII but quote and backslash. Returns how many;
  * room for eight more than are left must be reserved. */
 static size_t copy_plain(char *to, const unsigned char *from, size_t length)
 {
 	size_t done = 0;
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-	while (length - done >= 8) {
-		uint64_t word = load8(from + done);
+	for (; HAVE_WORDS && length - done >= WORD_BYTES; done += WORD_BYTES) {
+		uint64_t word = word_load(from + done);
 		memcpy(to + done, &word, sizeof word);
-		uint64_t special = BELOW(word, 0x20) | EQUAL(word, '"') | EQUAL(word, '\\') |
-				   (word & EACH(0x80));
+		uint64_t special = WORD_BELOW(word, 0x20) | WORD_EQUAL(word, '"') |
+				   WORD_EQUAL(word, '\\') | WORD_HIGH(word);
 		if (special)
-			return done + (size_t)__builtin_ctzll(special) / 8;
-		done += 8;
+			return done + WORD_FIRST(special);
 	}
-#endif
 	for (; done < length; done++) {
 		unsigned char c = from[done];
 		if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\')

@@ -1,5 +1,6 @@
 #include "agent/c/sse.h"
 
+#include "agent/c/word.h"
 #include "common/error.h"
 
 #include <errno.h>
@@ -103,9 +104,16 @@ static int end_line(struct sse *sse, const char *line, size_t length, struct err
 
 static const char *find_line_end(const char *at, const char *end)
 {
-	const char *lf = memchr(at, '\n', (size_t)(end - at));
-	const char *cr = memchr(at, '\r', (size_t)((lf ? lf : end) - at));
-	return cr ? cr : lf;
+	for (; HAVE_WORDS && end - at >= WORD_BYTES; at += WORD_BYTES) {
+		uint64_t word = word_load(at);
+		uint64_t found = WORD_EQUAL(word, '\n') | WORD_EQUAL(word, '\r');
+		if (found)
+			return at + WORD_FIRST(found);
+	}
+	for (; at < end; at++)
+		if (*at == '\n' || *at == '\r')
+			return at;
+	return NULL;
 }
 
 /* Skip the line end at `at`. A CR that ends the piece may be followed by an LF in the next. */

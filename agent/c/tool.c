@@ -253,8 +253,12 @@ static void unwatch(struct tool *tool, struct source *source)
 	int fd = source->fd;
 	if (fd < 0)
 		return;
-	/* In this order: a child may still hold a copy, and the loop would go on hearing of it. */
-	loop_remove(tool->tools->loop, source);
+	/* A child with a copy of our table may still hold it, and the loop would go on hearing of
+	 * it; one with a table of its own never had it. */
+	if (tool->tools->private_files)
+		loop_forget(tool->tools->loop, source);
+	else
+		loop_remove(tool->tools->loop, source);
 	close(fd);
 }
 

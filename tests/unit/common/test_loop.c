@@ -214,6 +214,46 @@ static void due_timers_are_run_at_once(void **state)
 	loop_timer_clear(loop, &later.timer);
 }
 
+struct counted {
+	struct source source;
+	int calls;
+};
+
+static void count_ready(struct source *source, uint32_t events)
+{
+	(void)events;
+	container_of(source, struct counted, source)->calls++;
+}
+
+/* A forgotten source is out of the loop, and its place may be taken, before its descriptor closes.
+ */
+static void forgotten_source_gets_no_event(void **state)
+{
+	(void)state;
+	struct counted first = {.source.ready = count_ready};
+	struct counted second = {.source.ready = count_ready};
+	int pipes[2][2];
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pipe2(pipes[i], O_CLOEXEC), 0);
+		assert_int_equal(write(pipes[i][1], "x", 1), 1);
+	}
+	assert_int_equal(loop_add(loop, &first.source, pipes[0][0], EPOLLIN, &err), 0);
+	loop_forget(loop, &first.source);
+	assert_int_equal(first.source.fd, -1);
+	assert_int_equal(loop_add(loop, &second.source, pipes[1][0], EPOLLIN, &err), 0);
+	assert_int_equal(loop_once(loop, 0, &err), 0);
+	assert_int_equal(first.calls, 0);
+	assert_int_equal(second.calls, 1);
+	close(pipes[0][0]);
+	loop_forget(loop, &first.source); /* no-op */
+	assert_int_equal(loop_once(loop, 0, &err), 0);
+	assert_int_equal(second.calls, 2);
+	loop_remove(loop, &second.source);
+	close(pipes[0][1]);
+	close(pipes[1][0]);
+	close(pipes[1][1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +264,7 @@ int main(void)
 			removed_source_gets_no_event_of_the_batch, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			slot_taken_anew_does_not_get_old_events, setup, teardown),
+		cmocka_unit_test_setup_teardown(forgotten_source_gets_no_event, setup, teardown),
 		cmocka_unit_test_setup_teardown(bad_descriptor_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(run_ends_by_stop, setup, teardown),
 		cmocka_unit_test_setup_teardown(due_timers_are_run_at_once, setup, teardown),
