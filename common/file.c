@@ -34,18 +34,39 @@ int file_read(int dir_fd, const char *name, size_t max, struct buf *out, struct 
 	}
 }
 
+/* A stream forgets why a write failed; whoever reads of a full disk must be told so. */
+static ssize_t write_cookie(void *cookie, const char *bytes, size_t length)
+{
+	struct file_writer *writer = cookie;
+	ssize_t put;
+	do
+		put = write(writer->fd, bytes, length);
+	while (put < 0 && errno == EINTR);
+	if (put < 0 && !writer->code)
+		writer->code = errno;
+	return put < 0 ? 0 : put; /* 0: failed */
+}
+
+static int close_cookie(void *cookie)
+{
+	struct file_writer *writer = cookie;
+	return close(steal_fd(&writer->fd));
+}
+
 int file_writer_open(struct file_writer *writer, int dir_fd, const char *name, struct error *err)
 {
-	*writer = (struct file_writer){.dir_fd = dir_fd, .name = name};
+	static const cookie_io_functions_t functions = {
+		.write = write_cookie, .close = close_cookie};
+	*writer = (struct file_writer){.dir_fd = dir_fd, .name = name, .fd = -1};
 	auto_free char *temporary = xasprintf("%s.tmp", name);
 	auto_close int fd = openat(
 		dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return error_set(err, errno, "cannot create '%s'", temporary);
-	writer->stream = fdopen(fd, "w");
+	writer->stream = fopencookie(writer, "w", functions);
 	if (!writer->stream)
 		die_oom();
-	steal_fd(&fd);
+	writer->fd = steal_fd(&fd);
 	writer->temporary = steal_ptr(temporary);
 	return 0;
 }
@@ -70,8 +91,8 @@ int file_writer_commit(struct file_writer *writer, struct error *err)
 	const char *name = writer->name;
 	errno = 0;
 	bool failed = fflush(writer->stream) || ferror(writer->stream);
-	failed = failed || fsync(fileno(writer->stream));
-	int code = errno;
+	failed = failed || fsync(writer->fd);
+	int code = writer->code ? writer->code : errno;
 	if (fclose(writer->stream) && !failed) {
 		failed = true;
 		code = errno;

@@ -19,14 +19,15 @@ int file_read(int dir_fd, const char *name, size_t max, struct buf *out, struct 
 
 /*
  * A file that appears whole or not at all: written as NAME.tmp, fsynced, renamed over NAME, its
- * folder fsynced. What stood under NAME before stays until then. `dir_fd` and `name` are borrowed
- * until commit or abort.
+ * folder fsynced. What stood under NAME before stays until then. `dir_fd`, `name` and the place of
+ * the writer itself are borrowed until commit or abort.
  */
 struct file_writer {
 	int dir_fd;
 	const char *name;
 	char *temporary;
 	FILE *stream; /* write here; failed writes are reported by commit */
+	int fd, code; /* errno of the first write that failed */
 };
 
 int file_writer_open(struct file_writer *writer, int dir_fd, const char *name, struct error *err);
