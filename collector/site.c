@@ -52,13 +52,13 @@ bool site_mock_ended(const struct site *site)
 static int await_mock(struct site *site, const char *control, struct error *err)
 {
 	int64_t deadline_ns = now_ns() + patience_ns(site);
-	struct error why;
+	struct error why; /* of a process that has ended: site_explain tells it */
 	site->mock = mock_client_new(control, err);
 	if (!site->mock)
 		return -1;
 	while (!(site->mock_health = mock_health(site->mock, &why))) {
-		if (site->local_side && !local_fault(site->local_side, err))
-			return -1;
+		if (site->local_side && !local_fault(site->local_side, &why))
+			return error_set(err, 0, "the mock did not start");
 		if (now_ns() > deadline_ns) {
 			*err = why;
 			return error_prefix(err, "the mock does not answer");
@@ -168,9 +168,10 @@ static int attach(struct site *site, size_t contender, struct error *err)
 	struct place *place = &site->places[contender];
 	const char *name = site->plan->contenders[contender].manifest->name;
 	int64_t deadline_ns = now_ns() + patience_ns(site);
+	struct error cause; /* site_explain tells it */
 	while (!(place->launcher = launch_find(site->server, name))) {
-		if (site->local_side && !local_fault(site->local_side, err))
-			return -1;
+		if (site->local_side && !local_fault(site->local_side, &cause))
+			return error_set(err, 0, "contender '%s' has no launcher", name);
 		if (now_ns() > deadline_ns)
 			return error_set(err, 0,
 				"contender '%s' has no launcher here: start its container (make up "

@@ -179,6 +179,13 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   [[ $output == *"has no controller 'memory'"*"cgroup_enable=memory"* ]]
   TMPDIR=/proc run -1 "$COLLECTOR" run "$(plan_with c)" --out "$out"
   [[ $output == *"working folder"*"TMPDIR chooses another"* ]]
+  # a mock that cannot start is told once, with its own words
+  local deep
+  deep=$BATS_TEST_TMPDIR/$(printf '%0100d' 0)
+  mkdir "$deep"
+  TMPDIR=$deep run -1 "$COLLECTOR" run "$(plan_with c)" --out "$out"
+  one_line
+  [[ $output == "collector: the mock did not start: mockllm ended with status 1: mockllm: cannot listen on '$deep/"*"/control.sock': the path must be shorter than 108 bytes" ]]
   [ ! -e "$out" ]
 }
 
