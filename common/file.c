@@ -34,17 +34,26 @@ int file_read(int dir_fd, const char *name, size_t max, struct buf *out, struct 
 	}
 }
 
-/* A stream forgets why a write failed; whoever reads of a full disk must be told so. */
+/*
+ * A stream forgets why a write failed; whoever reads of a full disk must be told so. The disk's
+ * last room takes a part: only the next write says why.
+ */
 static ssize_t write_cookie(void *cookie, const char *bytes, size_t length)
 {
 	struct file_writer *writer = cookie;
-	ssize_t put;
-	do
-		put = write(writer->fd, bytes, length);
-	while (put < 0 && errno == EINTR);
-	if (put < 0 && !writer->code)
-		writer->code = errno;
-	return put < 0 ? 0 : put; /* 0: failed */
+	size_t done = 0;
+	while (done < length) {
+		ssize_t put = write(writer->fd, bytes + done, length - done);
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0) {
+			if (!writer->code)
+				writer->code = put ? errno : EIO;
+			break;
+		}
+		done += (size_t)put;
+	}
+	return (ssize_t)done;
 }
 
 static int close_cookie(void *cookie)

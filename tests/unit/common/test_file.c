@@ -1,4 +1,5 @@
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +14,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static char folder[] = "/tmp/test_file.XXXXXX";
@@ -140,6 +142,25 @@ static void a_full_device_is_reported(void **state)
 	assert_int_equal(faccessat(dir_fd, "a.tmp", F_OK, 0), -1);
 }
 
+/* As where a disk has room for a part only. */
+static void a_part_that_is_written_is_no_end(void **state)
+{
+	(void)state;
+	struct error err;
+	struct rlimit before, low = {.rlim_cur = 10000};
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	low.rlim_max = before.rlim_max;
+	signal(SIGXFSZ, SIG_IGN);
+	static const char bytes[20000];
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+	int result = file_write(dir_fd, "part", bytes, sizeof bytes, &err);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	signal(SIGXFSZ, SIG_DFL);
+	assert_int_equal(result, -1);
+	assert_string_equal(err.text, "cannot write 'part': File too large");
+	assert_int_equal(faccessat(dir_fd, "part.tmp", F_OK, 0), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +170,7 @@ int main(void)
 		cmocka_unit_test(failures_say_what_and_why),
 		cmocka_unit_test(a_link_in_the_way_is_not_followed),
 		cmocka_unit_test(a_full_device_is_reported),
+		cmocka_unit_test(a_part_that_is_written_is_no_end),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
