@@ -520,7 +520,11 @@ static int play_plan(struct play *play, struct error *err)
 	double planned_s = planned_seconds(play, &open);
 	if (site_open(&play->site, play->loop, play->plan, &play->options->site, err))
 		return -1;
-	int result = prepare_results(play, err) || load_scenarios(play, err) ? -1 : 0;
+	if (prepare_results(play, err)) {
+		site_close(&play->site);
+		return -1;
+	}
+	int result = load_scenarios(play, err);
 	if (!result) {
 		tell_estimate(play, open, planned_s);
 		result = play_all(play, err);

@@ -364,6 +364,11 @@ is_under_way() { # PID: it has made its working folder, so it listens to signals
   [ "$before" -lt "$(wc -l <"$out/runs.jsonl")" ]
   # nothing more to do is no error
   run -0 "$COLLECTOR" run --resume "$out" --quiet
+  # nor on a machine that is another: nobody is told to try that again
+  jq '.machine_id = "another"' "$out/environment.json" >"$BATS_TEST_TMPDIR/environment.json"
+  cp "$BATS_TEST_TMPDIR/environment.json" "$out/environment.json"
+  run -1 "$COLLECTOR" run --resume "$out" --quiet
+  [ "$output" = "collector: $out: was begun on another machine or kernel: run the plan again instead" ]
   run -2 "$COLLECTOR" run --resume "$BATS_TEST_TMPDIR/none"
   jq '.seed = 2' "$out/plan.json" >"$BATS_TEST_TMPDIR/changed" && cp "$BATS_TEST_TMPDIR/changed" "$out/plan.json"
   run -2 "$COLLECTOR" run --resume "$out"
