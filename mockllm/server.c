@@ -24,7 +24,7 @@ enum {
 	CONNECTION_MEMORY = 16 * 1024, /* headers and the part of a body read at once */
 	SPARE_DESCRIPTORS = 32,
 	FIRST_BODY = 4096,
-	PART_MAX = 128 * 1024, /* of a body, read at once by ourselves */
+	PART_MAX = 64 * 1024, /* of a body, read at once by ourselves: some 15 µs */
 };
 
 static const char chat_url[] = "/v1/chat/completions";

@@ -35,6 +35,7 @@
 
 enum {
 	TURNS = 9, /* of our own scenario */
+	TTFT_MS = 400,
 	CONNECTS_AT_ONCE = 200,
 	RECEIVE_SIZE = 256 * 1024,
 	TAIL_SIZE = 7,
@@ -314,14 +315,16 @@ static int64_t peak_memory_kb(pid_t pid)
 
 static json_t *make_scenario(const struct options *options)
 {
-	double interval_ms = 1e3 * (double)options->streams / (double)options->events_per_s;
-	int64_t chunks = (int64_t)((double)options->turn_ms / interval_ms);
+	int64_t chunks = options->events_per_s * options->turn_ms / 1000 / options->streams;
+	if (chunks < 4)
+		chunks = 4;
+	double interval_ms = (double)(options->turn_ms - TTFT_MS) / (double)(chunks - 1);
 	return json_pack("{s:s, s:s, s:i, s:i, s:s, s:{s:i}, s:{s:f, s:f}, s:I, s:I, s:{s:i, s:i}, "
 			 "s:{s:s, s:{s:i, s:i}, s:{s:i, s:i}, s:{s:i, s:i}}}",
 		"name", "bench", "description", "load of bench-mock", "turns", TURNS,
 		"system_prompt_bytes", 16384, "task", "Session {session}.", "ttft_ms", "constant",
-		400, "chunk_interval_ms", "uniform", interval_ms, "spread", 0.3, "spread_first_ms",
-		(json_int_t)options->turn_ms, "chunks", (json_int_t)(chunks > 4 ? chunks : 4),
+		TTFT_MS, "chunk_interval_ms", "uniform", interval_ms, "spread", 0.3,
+		"spread_first_ms", (json_int_t)options->turn_ms, "chunks", (json_int_t)chunks,
 		"chunk_bytes", "min", 12, "max", 28, "tools", "kind", "tmtool", "calls", "min", 1,
 		"max", 1, "sleep_ms", "min", 0, "max", 0, "output_bytes", "min", 22784, "max",
 		32768);
@@ -476,7 +479,8 @@ static int read_options(int argc, char **argv, struct options *out, struct error
 				optarg, "--events-per-s", 1, 10000000, &out->events_per_s, err);
 			break;
 		case TURN:
-			failed = number_parse(optarg, "--turn-ms", 10, 600000, &out->turn_ms, err);
+			failed = number_parse(
+				optarg, "--turn-ms", 2 * TTFT_MS, 600000, &out->turn_ms, err);
 			break;
 		case SCENARIO:
 			out->scenario = optarg;
