@@ -356,6 +356,23 @@ static void cards(const struct page *page, size_t setting, int64_t sessions)
 	add(page, "</div>\n");
 }
 
+/* The contender next to the best if its ratio to the best may be 1; NULL where the runs tell them
+ * apart. */
+static const char *not_told_apart(const struct page *page, const struct ranked *ranked,
+	size_t count, size_t best, const char *key)
+{
+	for (size_t i = best + 1; i < count && ranked[i].known; i++) {
+		if (is_yardstick(ranked[i].cell))
+			continue;
+		struct view_figure ratio =
+			view_ratio_interval(view_ratio(page->summary, ranked[i].cell, key, "best"));
+		return ratio.known && ratio.lo > 1
+			       ? NULL
+			       : view_title(page->summary, view_text(ranked[i].cell, "contender"));
+	}
+	return NULL;
+}
+
 /* What somebody would tell who looked for ten seconds. */
 static void lead(const struct page *page, size_t setting, int64_t sessions)
 {
@@ -390,8 +407,14 @@ static void lead(const struct page *page, size_t setting, int64_t sessions)
 			add(page, "</strong> ");
 		}
 		auto_free char *shown = view_shown(&ranked[i].figure, false);
-		addf(page, "%s (%s %s)", rows[r].words, shown,
+		addf(page, "%s (%s %s", rows[r].words, shown,
 			shown_unit(ranked[i].figure.unit)->shown);
+		const char *other = not_told_apart(page, ranked, count, i, rows[r].card.key);
+		if (other) {
+			add(page, "; these runs do not tell it from ");
+			add_text(page, other);
+		}
+		add(page, ")");
 		last = name;
 	}
 	add(page, last ? ".</p>\n" : " no contender has figures.</p>\n");
@@ -586,14 +609,27 @@ static void startup_figure(const struct page *page, size_t setting)
 static const char *const part_names[CHART_PARTS] = {
 	"anonymous", "files", "tmpfs (shmem)", "kernel", "sockets", "remainder"};
 
-/* The parts at the peak, MiB. shmem is counted in file by the kernel, so it is taken out there. */
-static void read_parts(const json_t *at_peak, double out[CHART_PARTS])
+/*
+ * The parts at the peak, MiB. shmem is counted in file by the kernel, so it is taken out there.
+ * A part that the kernel does not tell has no width; "; sockets not known" says so, malloc'ed.
+ */
+static char *read_parts(const json_t *at_peak, double out[CHART_PARTS])
 {
 	static const char *const members[CHART_PARTS] = {
 		"anon", "file", "shmem", "kernel", "sock", "remainder"};
-	for (size_t i = 0; i < CHART_PARTS; i++)
-		out[i] = json_number_value(json_object_get(at_peak, members[i])) / 0x1p20;
-	out[1] -= out[2];
+	struct buf unknown;
+	buf_init(&unknown, SHOWN_MAX);
+	buf_add_text(&unknown, "");
+	for (size_t i = 0; i < CHART_PARTS; i++) {
+		const json_t *value = json_object_get(at_peak, members[i]);
+		out[i] = json_number_value(value) / 0x1p20;
+		if (!json_is_number(value))
+			buf_addf(&unknown, "%s%s", unknown.length ? ", " : "; ", part_names[i]);
+	}
+	if (unknown.length)
+		buf_add_text(&unknown, " not known");
+	out[1] = out[1] > out[2] ? out[1] - out[2] : 0;
+	return unknown.data;
 }
 
 /* One chart for each number of sessions: a common scale would hide the small ones. */
@@ -611,9 +647,9 @@ static void parts_chart(const struct page *page, size_t setting, int64_t session
 			json_number_value(json_object_get(at_peak, "memory_peak_bytes")) / 0x1p20,
 			number);
 		row[rows] = (struct chart_row){
-			.name = view_title(page->summary, view_text(cells[i], "contender")),
-			.shown = xasprintf("%s MiB", number)};
-		read_parts(at_peak, row[rows++].parts);
+			.name = view_title(page->summary, view_text(cells[i], "contender"))};
+		auto_free char *unknown = read_parts(at_peak, row[rows].parts);
+		row[rows++].shown = xasprintf("%s MiB%s", number, unknown);
 	}
 	if (rows) {
 		auto_free char *title = xasprintf("Memory at the peak, %" PRId64 " session%s",
