@@ -44,9 +44,15 @@ check_plan() {
 }
 
 ensure_docker() {
-  if ! has_client || ! has_compose || ! { find_engine || command -v dockerd >/dev/null; }; then
-    is_root || die "Docker is not all there (engine, client, compose 2): run 'sudo make setup', then 'make up'"
+  if ! has_client || ! has_compose; then
+    is_root || die "there is no docker client with compose 2: run 'sudo make setup', then 'make up'"
     "$here/setup.sh"
+  elif ! find_engine; then
+    # what root may mend: an engine of this machine that is missing or does not run
+    if ! is_root || [ -n "${DOCKER_HOST:-}" ]; then
+      die "$(engine_remedy)"
+    fi
+    command -v dockerd >/dev/null || "$here/setup.sh"
   fi
   "$here/engine.sh" start
   require_docker
