@@ -61,14 +61,30 @@ void tools_hide_descriptors(void)
 	close(end);
 }
 
-static void note_ignored_signals(sigset_t *ignored)
+/*
+ * The kernel's own call: sigaction refuses the two signals that glibc keeps for itself, and a
+ * program started by glibc's posix_spawn (make does so) has them ignored. The kernel's structure
+ * begins with the handler; all zero is the default.
+ */
+struct kernel_action {
+	unsigned long words[8];
+};
+
+static long change_signal(int signal, const struct kernel_action *to, struct kernel_action *from)
 {
-	sigemptyset(ignored);
+	return syscall(SYS_rt_sigaction, signal, to, from, sizeof(uint64_t));
+}
+
+static uint64_t ignored_signals(void)
+{
+	uint64_t ignored = 0;
 	for (int signal = 1; signal < NSIG; signal++) {
-		struct sigaction action;
-		if (!sigaction(signal, NULL, &action) && action.sa_handler == SIG_IGN)
-			sigaddset(ignored, signal);
+		struct kernel_action action;
+		if (!change_signal(signal, NULL, &action) &&
+			action.words[0] == (unsigned long)SIG_IGN)
+			ignored |= UINT64_C(1) << (signal - 1);
 	}
+	return ignored;
 }
 
 int tools_init(struct tools *tools, struct loop *loop, struct store *store, size_t output_max,
@@ -87,7 +103,7 @@ int tools_init(struct tools *tools, struct loop *loop, struct store *store, size
 	tools->private_files = !close_range_(~0U, ~0U, CLOSE_RANGE_UNSHARE);
 	/* Inherited as ignored, it would have the kernel reap our children before we ask. */
 	sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
-	note_ignored_signals(&tools->ignored);
+	tools->ignored_signals = ignored_signals();
 
 	tools->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (tools->null_fd < 0)
@@ -135,9 +151,8 @@ static int child(void *argument)
 	dup2(tools->null_fd, STDIN_FILENO);
 	dup2(tools->place_fds[0], STDOUT_FILENO);
 	dup2(tools->place_fds[1], STDERR_FILENO);
-	for (int signal = 1; signal < NSIG; signal++)
-		if (sigismember(&tools->ignored, signal) == 1)
-			sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+	for (uint64_t left = tools->ignored_signals; left; left &= left - 1)
+		change_signal(__builtin_ctzll(left) + 1, &(struct kernel_action){{0}}, NULL);
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);

@@ -32,8 +32,8 @@ struct tools {
 	bool private_files;   /* close_range(2) can give a child a file table of its own */
 	int null_fd;          /* /dev/null, and two places kept for a child's stdout and stderr: */
 	int place_fds[2];     /* low numbers, so that the child's table is small */
-	sigset_t ignored;     /* signals that were ignored when this process began */
-	struct rlimit files;  /* RLIMIT_NOFILE for tools */
+	uint64_t ignored_signals; /* bit n - 1: signal n; reset in tools */
+	struct rlimit files;      /* RLIMIT_NOFILE for tools */
 };
 
 /*
