@@ -347,6 +347,7 @@ nothing_left() {
   results_hold '["floor", "mine"]'
   nothing_left
   [ -z "$(docker ps -aq --filter name=turnmeter-)" ]
+  docker image rm turnmeter-contender-mine >/dev/null
 }
 
 @test "docker compose up alone is a whole run; its exit code is the collector's" {
