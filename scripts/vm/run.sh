@@ -10,7 +10,8 @@
 # The job is a bash script that runs as root, two CPUs, 4 GB, no network. Docker is installed and not started:
 # `systemctl start docker`. Exit status: the job's; 124 for a machine that had to be stopped, 125 if it
 # never got to the end of its job. Emulation has its own faults: a kernel that panics, or hangs before
-# the job starts, is booted once more, and OUTDIR/console.first.log is what it said.
+# the job starts (for VM_BOOT_S seconds, default 240), is booted once more, and OUTDIR/console.first.log is
+# what it said.
 # The root disk is made at the first use (root needed) and kept under BUILD/vm/ARCH.
 # An example, unit tests of this machine's build on cgroup v2:
 #   make unit-programs && scripts/vm/run.sh amd64 JOBSCRIPT unit=build/unit tests=tests
@@ -31,7 +32,7 @@ add() { # NAME PATH
 }
 
 boot() {
-  local drives=() append="quiet panic=-1 maxcpus=1 mitigations=off TERM=dumb systemd.unit=job.service systemd.show_status=no"
+  local waited=0 drives=() append="quiet panic=-1 maxcpus=1 mitigations=off TERM=dumb systemd.unit=job.service systemd.show_status=no"
   truncate -s 0 "$work/out.tar"
   truncate -s 2G "$work/out.tar"
   drives+=(-drive "file=$disks/root.img,format=raw,if=virtio,snapshot=on,cache=unsafe")
@@ -45,7 +46,25 @@ boot() {
     -accel "tcg,thread=multi,tb-size=512" -smp 2 -m 4096 -display none -monitor none -nic none -no-reboot \
     -chardev "stdio,id=console,signal=off,logfile=$out/console.log" -serial chardev:console \
     -kernel "$disks/vmlinuz" -initrd "$disks/initrd" -append "console=$console $append" \
-    "${drives[@]}" </dev/null
+    "${drives[@]}" </dev/null &
+  machine=$!
+  while kill -0 "$machine" 2>/dev/null; do
+    sleep 1
+    waited=$((waited + 1))
+    if [ $waited -eq "${VM_BOOT_S:-240}" ] && ! grep -q 'job: starts' "$out/console.log"; then
+      kill "$machine"
+    fi
+  done
+  local status=0
+  wait "$machine" || status=$?
+  machine=
+  return $status
+}
+
+# shellcheck disable=SC2317 # called by the trap
+clean() {
+  [ -z "$machine" ] || kill "$machine" 2>/dev/null || true
+  rm -rf "$work"
 }
 
 emulation_failed() {
@@ -56,7 +75,7 @@ emulation_failed() {
 main() {
   here=$(cd "$(dirname "$0")" && pwd)
   local option file job status=0
-  limit_s=900 out='' docker_disk=''
+  limit_s=900 out='' docker_disk='' machine=''
   while getopts o:t:d: option; do
     case $option in
     o) out=$OPTARG ;;
@@ -70,7 +89,7 @@ main() {
   arch=$1 job=$2
   shift 2
   case $arch in
-  amd64) qemu=(qemu-system-x86_64 -cpu "max,la57=off") console=ttyS0 ;;
+  amd64) qemu=(qemu-system-x86_64 -cpu "max,la57=off") console="ttyS0 no_timer_check tsc=reliable" ;;
   arm64) qemu=(qemu-system-aarch64 -machine virt -cpu "max,pauth-impdef=on") console=ttyAMA0 ;;
   *) usage ;;
   esac
@@ -81,7 +100,7 @@ main() {
   rm -rf "$out"
   mkdir -p "$out"
   work=$(mktemp -d "$disks/run.XXXXXX")
-  trap 'rm -rf "$work"' EXIT
+  trap clean EXIT
   add job.sh "$job"
   for file in "$@"; do
     add "${file%%=*}" "${file#*=}"

@@ -42,7 +42,7 @@ observe smoke_exit $?
 play smoke configs/smoke.json down --volumes --timeout 0
 
 # ---- limits that bite
-TURNMETER_MEMORY=33554432 play memory configs/vm-memory.json up --no-build --pull never --exit-code-from collector mockllm agent-node agent-c collector
+TURNMETER_MEMORY=20971520 play memory configs/vm-memory.json up --no-build --pull never --exit-code-from collector mockllm agent-c collector
 observe memory_exit $?
 TURNMETER_CPU_QUOTA=0.2 play quota configs/vm-quota.json up --no-build --pull never --exit-code-from collector mockllm agent-c collector
 observe quota_exit $?
