@@ -34,7 +34,8 @@
 #include <unistd.h>
 
 enum {
-	TURNS = 9, /* of our own scenario */
+	TURNS = 5, /* of our own scenario */
+	CALLS = 2, /* a turn, each of about 28 KB: the last request has about 261 KB */
 	TTFT_MS = 400,
 	CONNECTS_AT_ONCE = 200,
 	RECEIVE_SIZE = 256 * 1024,
@@ -325,9 +326,9 @@ static json_t *make_scenario(const struct options *options)
 		"system_prompt_bytes", 16384, "task", "Session {session}.", "ttft_ms", "constant",
 		TTFT_MS, "chunk_interval_ms", "uniform", interval_ms, "spread", 0.3,
 		"spread_first_ms", (json_int_t)options->turn_ms, "chunks", (json_int_t)chunks,
-		"chunk_bytes", "min", 12, "max", 28, "tools", "kind", "tmtool", "calls", "min", 1,
-		"max", 1, "sleep_ms", "min", 0, "max", 0, "output_bytes", "min", 22784, "max",
-		32768);
+		"chunk_bytes", "min", 12, "max", 28, "tools", "kind", "tmtool", "calls", "min",
+		CALLS, "max", CALLS, "sleep_ms", "min", 0, "max", 0, "output_bytes", "min", 22784,
+		"max", 32768);
 }
 
 static double number_of(const json_t *ledger, const char *object, const char *member)
@@ -459,7 +460,7 @@ static int read_options(int argc, char **argv, struct options *out, struct error
 		.tool = "",
 		.streams = 2000,
 		.events_per_s = 40000,
-		.turn_ms = 3000,
+		.turn_ms = 5000,
 		.mock_cpu = 0,
 		.client_cpu = 1};
 	int option, failed = 0;
