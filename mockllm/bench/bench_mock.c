@@ -1,9 +1,11 @@
 /*
  * How late is the mock, and what does an event cost it? Starts a mock on one CPU and plays agents
  * to it from another: N streams at once, each of them asking again with its growing history, up to
- * about 261 KB, which the mock checks; or a scenario of ours, without the tools' time. Ends with
- * one line of JSON; exit 1 if a bound was missed.
+ * about 261 KB, which the mock checks; or a scenario of ours, without the tools' time. While other
+ * machines on the host take CPU time from this one (steal), nothing is learnt about the mock: then
+ * the load is played again, a few times. Ends with one line of JSON; exit 1 if a bound was missed.
  */
+#include "collector/machine.h"
 #include "collector/mock_client.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -41,7 +43,11 @@ enum {
 	RECEIVE_SIZE = 256 * 1024,
 	TAIL_SIZE = 7,
 	SEED = 1,
+	ATTEMPTS = 5,
 };
+
+/* A p99 is made of one event in a hundred: the time that may be stolen is well below that. */
+static const double steal_percent_max = 0.2;
 
 static const char usage[] =
 	"usage: bench-mock --mock PROGRAM --tool PROGRAM [--streams N] [--events-per-s N]\n"
@@ -337,9 +343,21 @@ static double number_of(const json_t *ledger, const char *object, const char *me
 		json_object_get(object ? json_object_get(ledger, object) : ledger, member));
 }
 
-static bool report(const struct options *options, const struct client *client, const json_t *ledger,
-	int64_t peak_kb)
+struct measured {
+	json_t *ledger;
+	char scenario[SCENARIO_NAME_MAX + 1];
+	int64_t requests, request_bytes, largest_request, peak_kb, wall_usec, steal_usec;
+};
+
+static double steal_percent(const struct measured *measured)
 {
+	double cpus = (double)sysconf(_SC_NPROCESSORS_ONLN);
+	return 100 * (double)measured->steal_usec / (double)measured->wall_usec / cpus;
+}
+
+static bool report(const struct options *options, const struct measured *measured, int attempt)
+{
+	const json_t *ledger = measured->ledger;
 	double events = number_of(ledger, NULL, "events");
 	double cpu_us_per_event = number_of(ledger, NULL, "cpu_usec") / events;
 	double p99_us = number_of(ledger, "late_self_us", "p99");
@@ -352,16 +370,17 @@ static bool report(const struct options *options, const struct client *client, c
 	       "\"late_peer_p99_us\":%.1f,\"loop_p99_us\":%.1f,\"scenario\":\"%s\","
 	       "\"events_per_s\":%.0f,\"requests\":%" PRId64 ",\"request_bytes_max\":%" PRId64
 	       ",\"request_mb_per_s\":%.1f,\"checks_scanned\":%.0f,\"checks_parsed\":%.0f,"
-	       "\"checks_inline\":%.0f,\"seconds\":%.1f,\"mock_peak_mb\":%.1f,\"pass\":%s}\n",
+	       "\"checks_inline\":%.0f,\"seconds\":%.1f,\"mock_peak_mb\":%.1f,"
+	       "\"steal_percent\":%.2f,\"attempt\":%d,\"pass\":%s}\n",
 		options->streams, number_of(ledger, "late_self_us", "p50"), p99_us,
 		cpu_us_per_event, number_of(ledger, "late_self_us", "p90"),
 		number_of(ledger, "late_self_us", "max"), number_of(ledger, "late_peer_us", "p99"),
-		number_of(ledger, "loop_us", "p99"), client->scenario->name, events / wall_s,
-		client->requests, client->largest_request,
-		(double)client->request_bytes / wall_s / 1e6,
+		number_of(ledger, "loop_us", "p99"), measured->scenario, events / wall_s,
+		measured->requests, measured->largest_request,
+		(double)measured->request_bytes / wall_s / 1e6,
 		number_of(ledger, NULL, "checks_scanned"), number_of(ledger, NULL, "checks_parsed"),
-		number_of(ledger, NULL, "checks_inline"), wall_s, (double)peak_kb / 1024,
-		pass ? "true" : "false");
+		number_of(ledger, NULL, "checks_inline"), wall_s, (double)measured->peak_kb / 1024,
+		steal_percent(measured), attempt, pass ? "true" : "false");
 	return pass;
 }
 
@@ -393,7 +412,30 @@ static int play(struct client *client, struct mock_client *control, const json_t
 	return errors ? error_set(err, 0, "the mock found fault with right requests") : 0;
 }
 
-static int bench(const struct options *options, bool *pass, struct error *err)
+/* Play the load and see how much of the machine's time others took meanwhile. */
+static int play_watched(struct client *client, struct mock_client *control,
+	const json_t *scenario, struct measured *out, struct error *err)
+{
+	static const char proc_stat[] = "/proc/stat";
+	cpu_set_t none;
+	CPU_ZERO(&none);
+	struct machine_times before, after;
+	int64_t begun_ns = now_ns();
+	if (machine_times(proc_stat, &none, &before, err) ||
+		play(client, control, scenario, &out->ledger, err) ||
+		machine_times(proc_stat, &none, &after, err))
+		return -1;
+	out->wall_usec = (now_ns() - begun_ns) / 1000;
+	out->steal_usec = after.steal_usec - before.steal_usec;
+	out->requests = client->requests;
+	out->request_bytes = client->request_bytes;
+	out->largest_request = client->largest_request;
+	snprintf(out->scenario, sizeof out->scenario, "%s", client->scenario->name);
+	return 0;
+}
+
+/* Once. The ledger is the caller's, also on failure. */
+static int bench(const struct options *options, struct measured *out, struct error *err)
 {
 	struct mock_process mock = {0};
 	struct client client = {.streams = options->streams};
@@ -402,7 +444,6 @@ static int bench(const struct options *options, bool *pass, struct error *err)
 		options->scenario ? json_read_file(options->scenario, err) : make_scenario(options);
 	if (!scenario)
 		return -1;
-	json_auto_t *ledger = NULL;
 	auto_free char *tool = realpath(options->tool, NULL);
 	char tool_socket[32];
 	int result = tool ? start_mock(options, &mock, err)
@@ -421,9 +462,8 @@ static int bench(const struct options *options, bool *pass, struct error *err)
 		client.received = xmalloc(RECEIVE_SIZE);
 		script_init(&client.script, client.scenario, SEED, tool, tool_socket);
 		right_request_init(&client.request);
-		result = play(&client, control, scenario, &ledger, err);
-		if (!result)
-			*pass = report(options, &client, ledger, peak_memory_kb(mock.pid));
+		result = play_watched(&client, control, scenario, out, err);
+		out->peak_kb = peak_memory_kb(mock.pid);
 		for (int64_t i = 0; i < client.connected; i++) {
 			struct agent *agent = &client.agents[i];
 			if (agent->source.fd >= 0)
@@ -440,6 +480,27 @@ static int bench(const struct options *options, bool *pass, struct error *err)
 	scenario_free(client.scenario);
 	stop_mock(&mock);
 	return result;
+}
+
+/* Whether an attempt counts is told by the steal alone, never by what it measured. */
+static int bench_quiet(const struct options *options, bool *pass, struct error *err)
+{
+	for (int attempt = 1;; attempt++) {
+		struct measured measured = {0};
+		int result = bench(options, &measured, err);
+		bool quiet = !result && steal_percent(&measured) <= steal_percent_max;
+		if (!result && (quiet || attempt == ATTEMPTS))
+			*pass = report(options, &measured, attempt);
+		if (!result && !quiet)
+			fprintf(stderr,
+				"bench-mock: others on the host took %.2f%% of the CPUs (at most %.1f%%): "
+				"%s\n",
+				steal_percent(&measured), steal_percent_max,
+				attempt == ATTEMPTS ? "no verdict about the mock" : "played again");
+		json_decref(measured.ledger);
+		if (result || quiet || attempt == ATTEMPTS)
+			return result;
+	}
 }
 
 static int read_options(int argc, char **argv, struct options *out, struct error *err)
@@ -517,7 +578,7 @@ int main(int argc, char **argv)
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	bool pass = false;
-	if (bench(&options, &pass, &err)) {
+	if (bench_quiet(&options, &pass, &err)) {
 		fprintf(stderr, "bench-mock: %s\n", err.text);
 		return EXIT_FAILURE;
 	}
