@@ -247,7 +247,7 @@ fuzz: $(FUZZ_TARGETS)
 		$$t -max_total_time=$(FUZZ_SECONDS) -timeout=10 -artifact_prefix=$$t. $$t.corpus || exit 1; done
 
 # ---- the mock under load
-$(BUILD)/bench/bench-mock: $(call objects,mockllm/bench/*.c) $(filter-out %/main.o,$(MOCKLLM)) $(BUILD)/obj/collector/mock_client.o $(BUILD)/obj/collector/machine.o $(COMMON)
+$(BUILD)/bench/bench-mock: $(call objects,mockllm/bench/*.c) $(filter-out %/main.o,$(MOCKLLM)) $(BUILD)/obj/collector/mock_client.o $(BUILD)/obj/collector/machine.o $(BUILD)/obj/collector/digest.o $(COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(MOCKLLM_LIBS) -lcurl
 

@@ -206,7 +206,7 @@ static json_t *describe_histogram(const struct histogram *histogram)
 	static const struct {
 		const char *name;
 		double part;
-	} parts[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}};
+	} parts[] = {{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}};
 	json_t *object = json_object();
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		json_object_set_new(object, parts[i].name,

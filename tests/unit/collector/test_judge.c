@@ -300,6 +300,25 @@ static void the_mocks_lateness(void **state)
 	set_p99(&no_event, "late_self_us", json_null());
 	expect_reason(&no_event, NULL);
 	/* times are not shown under emulation, so they exclude nothing */
+	/* So few events that their p99 is the worst of them: the p95 is judged. */
+	static const struct {
+		int n, p95_us, p99_us;
+		const char *reason;
+	} few[] = {
+		{199, 900, 5000, NULL},
+		{199, 1001, 5000,
+			"late_self: the mock was late by its own doing, p95 1001 us, bound 1000 us"},
+		{200, 900, 5000,
+			"late_self: the mock was late by its own doing, p99 5000 us, bound 1000 us"},
+	};
+	for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
+		struct case_ c = begin();
+		json_t *late = json_object_get(c.facts.ledger, "late_self_us");
+		json_object_set_new(late, "n", json_integer(few[i].n));
+		json_object_set_new(late, "p95", json_integer(few[i].p95_us));
+		json_object_set_new(late, "p99", json_integer(few[i].p99_us));
+		expect_reason(&c, few[i].reason);
+	}
 	struct case_ emulated = begin();
 	emulated.identity.emulated = true;
 	set_p99(&emulated, "late_self_us", json_integer(99999));
