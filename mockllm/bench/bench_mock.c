@@ -413,8 +413,8 @@ static int play(struct client *client, struct mock_client *control, const json_t
 }
 
 /* Play the load and see how much of the machine's time others took meanwhile. */
-static int play_watched(struct client *client, struct mock_client *control,
-	const json_t *scenario, struct measured *out, struct error *err)
+static int play_watched(struct client *client, struct mock_client *control, const json_t *scenario,
+	struct measured *out, struct error *err)
 {
 	static const char proc_stat[] = "/proc/stat";
 	cpu_set_t none;
@@ -493,7 +493,8 @@ static int bench_quiet(const struct options *options, bool *pass, struct error *
 			*pass = report(options, &measured, attempt);
 		if (!result && !quiet)
 			fprintf(stderr,
-				"bench-mock: others on the host took %.2f%% of the CPUs (at most %.1f%%): "
+				"bench-mock: others on the host took %.2f%% of the CPUs (at most "
+				"%.1f%%): "
 				"%s\n",
 				steal_percent(&measured), steal_percent_max,
 				attempt == ATTEMPTS ? "no verdict about the mock" : "played again");

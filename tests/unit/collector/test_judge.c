@@ -307,9 +307,11 @@ static void the_mocks_lateness(void **state)
 	} few[] = {
 		{199, 900, 5000, NULL},
 		{199, 1001, 5000,
-			"late_self: the mock was late by its own doing, p95 1001 us, bound 1000 us"},
+			"late_self: the mock was late by its own doing, p95 1001 us, bound 1000 "
+			"us"},
 		{200, 900, 5000,
-			"late_self: the mock was late by its own doing, p99 5000 us, bound 1000 us"},
+			"late_self: the mock was late by its own doing, p99 5000 us, bound 1000 "
+			"us"},
 	};
 	for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
 		struct case_ c = begin();
