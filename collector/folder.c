@@ -2,6 +2,7 @@
 
 #include "collector/record.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/file.h"
 
@@ -10,7 +11,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #define LOG "runs.jsonl"
 
@@ -52,11 +52,8 @@ static int open_log(struct folder *folder, struct error *err)
 
 static char *time_name(const char *parent, const char *name, int serial)
 {
-	char when[32], suffix[16] = "";
-	time_t now = time(NULL);
-	struct tm utc;
-	gmtime_r(&now, &utc);
-	strftime(when, sizeof when, "%Y%m%dT%H%M%SZ", &utc);
+	char when[CLOCK_LABEL_MAX], suffix[16] = "";
+	clock_label("%Y%m%dT%H%M%SZ", when);
 	if (serial > 1)
 		snprintf(suffix, sizeof suffix, "-%d", serial);
 	return xasprintf("%s/%s-%s%s", parent, name, when, suffix);

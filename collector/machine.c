@@ -166,13 +166,14 @@ int machine_times(const char *proc_stat, const cpu_set_t *cpus, struct machine_t
 	return 0;
 }
 
-/* ---- what it is */
+/* ---- what it is; `root` stands before /proc and /sys */
 
 /* The value of "key : value" or "key: value kB" in a file of /proc; NULL if it is not there. */
-static char *read_key(const char *path, const char *key)
+static char *read_key(const char *root, const char *file, const char *key)
 {
 	auto_buf struct buf text;
 	struct error ignored;
+	auto_free char *path = xasprintf("%s%s", root, file);
 	if (file_read(AT_FDCWD, path, PROC_FILE, &text, &ignored) || !text.data)
 		return NULL;
 	size_t length = strlen(key);
@@ -196,17 +197,23 @@ static json_t *text_or_null(const char *text)
 	return text && *text ? json_text(text, 200) : json_null();
 }
 
-static json_t *line_or_null(const char *path)
+static void read_line_of(const char *root, const char *file, char *line, size_t size)
+{
+	auto_free char *path = xasprintf("%s%s", root, file);
+	read_line(path, line, size);
+}
+
+static json_t *line_or_null(const char *root, const char *file)
 {
 	char line[512];
-	read_line(path, line, sizeof line);
+	read_line_of(root, file, line, sizeof line);
 	return text_or_null(line);
 }
 
 /* kB of /proc/meminfo, in bytes */
-static json_t *meminfo(const char *key)
+static json_t *meminfo(const char *root, const char *key)
 {
-	auto_free char *text = read_key("/proc/meminfo", key);
+	auto_free char *text = read_key(root, "/proc/meminfo", key);
 	char *end;
 	long long value = text ? strtoll(text, &end, 10) : 0;
 	return text && end != text ? json_integer(value * 1024) : json_null();
@@ -216,69 +223,90 @@ static json_t *meminfo(const char *key)
  * Software emulation leaves times without meaning. QEMU says so in the name of the CPU on x86, and
  * by implementer 0 on arm.
  */
-static bool is_emulated(const char *cpu_model)
+static bool is_emulated(const char *root, const char *cpu_model)
 {
-	auto_free char *implementer = read_key("/proc/cpuinfo", "CPU implementer");
+	auto_free char *implementer = read_key(root, "/proc/cpuinfo", "CPU implementer");
 	return (cpu_model && strstr(cpu_model, "QEMU TCG")) ||
 	       (implementer && !strcmp(implementer, "0x00"));
 }
 
 #define CPU_SYS "/sys/devices/system/cpu"
 
-static json_t *turbo(void)
+static json_t *turbo(const char *root)
 {
 	char line[64];
-	read_line(CPU_SYS "/intel_pstate/no_turbo", line, sizeof line);
+	read_line_of(root, CPU_SYS "/intel_pstate/no_turbo", line, sizeof line);
 	if (*line)
 		return json_boolean(*line == '0');
-	read_line(CPU_SYS "/cpufreq/boost", line, sizeof line);
+	read_line_of(root, CPU_SYS "/cpufreq/boost", line, sizeof line);
 	return *line ? json_boolean(*line == '1') : json_null();
+}
+
+/* The governors of all CPUs, each named once: "performance", "powersave, performance". */
+static json_t *governors(const char *root)
+{
+	char online[512];
+	cpu_set_t cpus;
+	struct error ignored;
+	auto_buf struct buf names;
+	buf_init(&names, 200);
+	read_line_of(root, CPU_SYS "/online", online, sizeof online);
+	if (cpus_parse(online, &cpus, &ignored))
+		CPU_ZERO(&cpus);
+	for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		char name[64];
+		auto_free char *file = xasprintf(CPU_SYS "/cpu%zu/cpufreq/scaling_governor", cpu);
+		if (!CPU_ISSET(cpu, &cpus))
+			continue;
+		read_line_of(root, file, name, sizeof name);
+		if (*name && (!names.data || !strstr(names.data, name)))
+			buf_addf(&names, "%s%s", names.length ? ", " : "", name);
+	}
+	return text_or_null(names.data);
 }
 
 /* Does the kernel throw out pages that nobody used for a while, although there is room? Then files
  * of a contender may have to be read again. */
-static bool reclaims_ahead(void)
+static bool reclaims_ahead(const char *root)
 {
 	char line[64];
-	read_line("/sys/module/damon_reclaim/parameters/enabled", line, sizeof line);
+	read_line_of(root, "/sys/module/damon_reclaim/parameters/enabled", line, sizeof line);
 	if (*line == 'Y')
 		return true;
-	read_line("/sys/kernel/mm/damon/admin/kdamonds/0/state", line, sizeof line);
+	read_line_of(root, "/sys/kernel/mm/damon/admin/kdamonds/0/state", line, sizeof line);
 	return !strcmp(line, "on");
 }
 
-static void set(json_t *object, const char *name, json_t *value)
-{
-	if (json_object_set_new(object, name, value))
-		die_oom();
-}
-
-json_t *machine_describe(void)
+json_t *machine_describe(const char *root)
 {
 	struct utsname names;
 	uname(&names);
 	json_t *machine = json_object();
-	auto_free char *model = read_key("/proc/cpuinfo", "model name");
+	auto_free char *model = read_key(root, "/proc/cpuinfo", "model name");
 	if (!model)
-		model = read_key("/proc/cpuinfo", "CPU part");
-	auto_free char *flags = read_key("/proc/cpuinfo", "flags");
-	set(machine, "architecture", json_text(names.machine, 60));
-	set(machine, "kernel", json_text(names.release, 200));
-	set(machine, "cpu_model", text_or_null(model));
-	set(machine, "cpus_online", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
-	set(machine, "smt_active", line_or_null(CPU_SYS "/smt/active"));
-	set(machine, "memory_bytes", meminfo("MemTotal"));
-	set(machine, "swap_bytes", meminfo("SwapTotal"));
-	set(machine, "page_bytes", json_integer(sysconf(_SC_PAGESIZE)));
-	set(machine, "governor", line_or_null(CPU_SYS "/cpu0/cpufreq/scaling_governor"));
-	set(machine, "turbo", turbo());
-	set(machine, "clocksource",
-		line_or_null("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
-	set(machine, "transparent_hugepages",
-		line_or_null("/sys/kernel/mm/transparent_hugepage/enabled"));
-	set(machine, "proactive_reclaim", json_boolean(reclaims_ahead()));
-	set(machine, "virtual", flags ? json_boolean(strstr(flags, " hypervisor")) : json_null());
-	set(machine, "emulated", json_boolean(is_emulated(model)));
+		model = read_key(root, "/proc/cpuinfo", "CPU part");
+	auto_free char *flags = read_key(root, "/proc/cpuinfo", "flags");
+	json_set(machine, "architecture", json_text(names.machine, 60));
+	json_set(machine, "kernel", json_text(names.release, 200));
+	json_set(machine, "cpu_model", text_or_null(model));
+	json_set(machine, "cpus_online", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
+	json_set(machine, "smt_active", line_or_null(root, CPU_SYS "/smt/active"));
+	json_set(machine, "memory_bytes", meminfo(root, "MemTotal"));
+	json_set(machine, "swap_bytes", meminfo(root, "SwapTotal"));
+	json_set(machine, "page_bytes", json_integer(sysconf(_SC_PAGESIZE)));
+	json_set(machine, "governor", governors(root));
+	json_set(machine, "turbo", turbo(root));
+	json_set(machine, "clocksource",
+		line_or_null(
+			root, "/sys/devices/system/clocksource/clocksource0/current_clocksource"));
+	json_set(machine, "transparent_hugepages",
+		line_or_null(root, "/sys/kernel/mm/transparent_hugepage/enabled"));
+	json_set(machine, "proactive_reclaim", json_boolean(reclaims_ahead(root)));
+	json_set(machine, "tcp_congestion_control",
+		line_or_null(root, "/proc/sys/net/ipv4/tcp_congestion_control"));
+	json_set(machine, "virtual",
+		flags ? json_boolean(strstr(flags, " hypervisor")) : json_null());
+	json_set(machine, "emulated", json_boolean(is_emulated(root, model)));
 	return machine;
 }
 

@@ -39,8 +39,8 @@ int machine_times(const char *proc_stat, const cpu_set_t *cpus, struct machine_t
 /* ---- what it is */
 
 /* The part of environment.json that is the machine's. New reference. What cannot be read is null.
- */
-json_t *machine_describe(void);
+ * `root`, normally "", stands before /proc and /sys. */
+json_t *machine_describe(const char *root);
 /* 16 hex digits: equal for runs on like machines (CPU, memory, kernel). */
 void machine_id(const json_t *description, char id[17]);
 

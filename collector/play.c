@@ -11,6 +11,7 @@
 #include "collector/summary.h"
 #include "collector/survey.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "common/json.h"
@@ -21,7 +22,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WARM_UP "warm-up"
@@ -159,14 +159,6 @@ static void describe_task(
 		task->block, warm_up ? " (warm-up)" : "");
 }
 
-static void utc_now(char text[32])
-{
-	time_t now = time(NULL);
-	struct tm utc;
-	gmtime_r(&now, &utc);
-	strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
-}
-
 /* A run's schedule as the setup has it: a warm-up has its own. */
 static struct run_identity identify(const struct play *play, const struct task *task,
 	const struct run_setup *setup, bool warm_up, const char *started_at)
@@ -275,10 +267,10 @@ static int play_run(struct play *play, const struct task *task, const struct sce
 		.contender_cpus = &place->cpus,
 		.stop = play->options->site.stop,
 	};
-	char what[256], result[1024], started_at[32];
+	char what[256], result[1024], started_at[CLOCK_LABEL_MAX];
 	describe_task(play, task, warm_up, what, sizeof what);
 	progress_run(&play->progress, what, scenario_seconds(scenario));
-	utc_now(started_at);
+	clock_label(CLOCK_STAMP, started_at);
 	struct run_facts facts;
 	struct cgroup_limits in_force;
 	int status = run_play(&setup, &facts, &in_force, err);

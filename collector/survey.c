@@ -8,6 +8,7 @@
 #include "collector/manifest.h"
 #include "collector/site.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/json.h"
 
@@ -16,15 +17,8 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { SURVEY_SCHEMA = 1, DEPTH_MAX = 64 };
-
-static void set(json_t *object, const char *name, json_t *value)
-{
-	if (json_object_set_new(object, name, value))
-		die_oom();
-}
 
 /* ---- files of contenders */
 
@@ -82,11 +76,12 @@ static json_t *describe_shipped(
 	for (size_t i = 0; paths[i]; i++) {
 		int64_t bytes = shipped_bytes(launcher, paths[i]);
 		json_t *file = json_pack("{s:s}", "path", manifest->ship[i]);
-		set(file, "bytes", bytes < 0 ? json_null() : json_integer(bytes));
+		json_set(file, "bytes", bytes < 0 ? json_null() : json_integer(bytes));
 		json_array_append_new(files, file);
 		sum = sum < 0 || bytes < 0 ? -1 : sum + bytes;
 	}
-	set(contender, "artifact_bytes", sum < 0 || !paths[0] ? json_null() : json_integer(sum));
+	json_set(contender, "artifact_bytes",
+		sum < 0 || !paths[0] ? json_null() : json_integer(sum));
 	texts_free(paths);
 	return files;
 }
@@ -146,11 +141,11 @@ static int check_command(struct site *site, struct launcher *launcher,
 		if (!S_ISREG(status.st_mode) || !(status.st_mode & 0111))
 			return error_set(
 				err, 0, "contender '%s': '%s' is no program", manifest->name, path);
-		set(contender, "executable", json_string(text));
-		set(contender, "executable_bytes", json_integer(status.st_size));
+		json_set(contender, "executable", json_string(text));
+		json_set(contender, "executable_bytes", json_integer(status.st_size));
 		if (digest_once(digests, fd, &status, err))
 			return error_prefix(err, "contender '%s': '%s'", manifest->name, path);
-		set(contender, "executable_sha256", json_string(digests->hex));
+		json_set(contender, "executable_sha256", json_string(digests->hex));
 	}
 	return 0;
 }
@@ -161,16 +156,17 @@ static json_t *describe_limits(const struct place *place)
 	struct cgroup_limits found;
 	struct error err;
 	if (limits_in_force(&place->container, &place->container, place->launcher, &found, &err)) {
-		set(limits, "unknown", json_text(err.text, 400));
+		json_set(limits, "unknown", json_text(err.text, 400));
 		return limits;
 	}
-	set(limits, "memory_bytes",
+	json_set(limits, "memory_bytes",
 		found.memory_bytes == FACT_MISSING ? json_null()
 						   : json_integer(found.memory_bytes));
-	set(limits, "swap_bytes",
+	json_set(limits, "swap_bytes",
 		found.swap_bytes == FACT_MISSING ? json_null() : json_integer(found.swap_bytes));
-	set(limits, "cpu_quota", found.cpu_quota > 0 ? json_real(found.cpu_quota) : json_null());
-	set(limits, "cpus", json_string(found.cpus));
+	json_set(limits, "cpu_quota",
+		found.cpu_quota > 0 ? json_real(found.cpu_quota) : json_null());
+	json_set(limits, "cpus", json_string(found.cpus));
 	return limits;
 }
 
@@ -180,21 +176,21 @@ static json_t *describe_contender(
 	struct place *place = &site->places[index];
 	const struct plan_contender *who = &site->plan->contenders[index];
 	json_auto_t *contender = json_object();
-	set(contender, "title", json_string(who->manifest->title));
+	json_set(contender, "title", json_string(who->manifest->title));
 	if (check_command(site, place->launcher, who->manifest, digests, contender, err))
 		return NULL;
-	set(contender, "files", describe_shipped(place->launcher, who->manifest, contender));
-	set(contender, "limits", describe_limits(place));
+	json_set(contender, "files", describe_shipped(place->launcher, who->manifest, contender));
+	json_set(contender, "limits", describe_limits(place));
 	if (who->here)
-		set(contender, "here", json_text(who->here, 4096));
+		json_set(contender, "here", json_text(who->here, 4096));
 	struct error why;
 	auto_free char *version =
 		*who->manifest->version
 			? contender_version(site->loop, place->launcher, who->manifest, &why)
 			: NULL;
-	set(contender, "version", version ? json_string(version) : json_null());
+	json_set(contender, "version", version ? json_string(version) : json_null());
 	if (!version && *who->manifest->version)
-		set(contender, "version_missing", json_text(why.text, 400));
+		json_set(contender, "version_missing", json_text(why.text, 400));
 	return json_incref(contender);
 }
 
@@ -213,7 +209,7 @@ static json_t *describe_mock(const struct site *site)
 	static const char *const names[] = {"version", "libmicrohttpd"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		json_t *value = json_object_get(site->mock_health, names[i]);
-		set(mock, names[i], value ? json_incref(value) : json_null());
+		json_set(mock, names[i], value ? json_incref(value) : json_null());
 	}
 	return mock;
 }
@@ -221,31 +217,28 @@ static json_t *describe_mock(const struct site *site)
 json_t *survey_make(struct site *site, struct error *err)
 {
 	json_auto_t *environment = json_object();
-	char when[32], id[17];
-	time_t now = time(NULL);
-	struct tm utc;
-	gmtime_r(&now, &utc);
-	strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
-	json_t *machine = machine_describe();
+	char when[CLOCK_LABEL_MAX], id[17];
+	clock_label(CLOCK_STAMP, when);
+	json_t *machine = machine_describe("");
 	machine_id(machine, id);
-	set(environment, "schema", json_integer(SURVEY_SCHEMA));
-	set(environment, "suite_version", json_string(TURNMETER_VERSION));
-	set(environment, "started_at", json_string(when));
-	set(environment, "mode", json_string(site->local ? "local" : "container"));
-	set(environment, "machine_id", json_string(id));
-	set(environment, "machine", machine);
-	set(environment, "cgroup", json_string(site->fs.v2 ? "v2" : "v1"));
-	set(environment, "mock", describe_mock(site));
-	set(environment, "instrument_cpus", describe_cpus(&site->instrument));
+	json_set(environment, "schema", json_integer(SURVEY_SCHEMA));
+	json_set(environment, "suite_version", json_string(TURNMETER_VERSION));
+	json_set(environment, "started_at", json_string(when));
+	json_set(environment, "mode", json_string(site->local ? "local" : "container"));
+	json_set(environment, "machine_id", json_string(id));
+	json_set(environment, "machine", machine);
+	json_set(environment, "cgroup", json_string(site->fs.v2 ? "v2" : "v1"));
+	json_set(environment, "mock", describe_mock(site));
+	json_set(environment, "instrument_cpus", describe_cpus(&site->instrument));
 	struct digests digests = {.hex = ""};
 	json_t *contenders = json_object();
-	set(environment, "contenders", contenders);
+	json_set(environment, "contenders", contenders);
 	for (size_t i = 0; i < site->plan->contender_count; i++) {
 		json_t *contender = describe_contender(site, i, &digests, err);
 		if (!contender)
 			return NULL;
-		set(contender, "cpus", describe_cpus(&site->places[i].cpus));
-		set(contenders, site->plan->contenders[i].manifest->name, contender);
+		json_set(contender, "cpus", describe_cpus(&site->places[i].cpus));
+		json_set(contenders, site->plan->contenders[i].manifest->name, contender);
 	}
 	return json_incref(environment);
 }

@@ -106,6 +106,12 @@ json_t *json_text(const char *bytes, size_t max_bytes)
 	return value;
 }
 
+void json_set(json_t *object, const char *name, json_t *value)
+{
+	if (json_object_set_new(object, name, value))
+		die_oom();
+}
+
 const char *json_describe(const json_t *value)
 {
 	static _Thread_local char texts[2][80];

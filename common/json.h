@@ -60,6 +60,9 @@ const char **json_read_texts(const json_t *array, const char *where, const char 
  */
 json_t *json_text(const char *bytes, size_t max_bytes);
 
+/* Set a member. Takes the reference; NULL, which is what jansson gives out of memory, aborts. */
+void json_set(json_t *object, const char *name, json_t *value);
+
 /* What a value is, for messages: "null", "an object", "-3", "\"text…\" (shortened)". Static,
  * thread-local storage, two at once. */
 const char *json_describe(const json_t *value);

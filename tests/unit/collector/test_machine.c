@@ -161,7 +161,7 @@ static void describes_this_machine(void **state)
 {
 	(void)state;
 	char id[17], again[17];
-	json_t *machine = machine_describe();
+	json_t *machine = machine_describe("");
 	assert_true(json_integer_value(json_object_get(machine, "cpus_online")) >= 1);
 	assert_true(json_integer_value(json_object_get(machine, "memory_bytes")) > 0);
 	assert_true(json_is_boolean(json_object_get(machine, "emulated")));
