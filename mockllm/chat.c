@@ -281,6 +281,14 @@ static void handle_left(struct stream *stream)
 	cut(exchange);
 }
 
+/* While the rest waits for room in the peer's socket, the tools of this turn may start. */
+static void handle_ending(struct stream *stream)
+{
+	struct exchange *exchange = container_of(stream, struct exchange, stream);
+	if (exchange->has_row)
+		exchange->run->rows[exchange->row].end_before_ns = stream->end_before_ns;
+}
+
 static void handle_completed(struct stream *stream)
 {
 	struct exchange *exchange = container_of(stream, struct exchange, stream);
@@ -508,6 +516,7 @@ void chat_begin(struct mock *mock, struct request *request, int fd)
 	mock->exchanges = exchange;
 	mock->counters.chats++;
 	exchange->stream.loop = mock->loop;
+	exchange->stream.ending = handle_ending;
 	exchange->stream.completed = handle_completed;
 	exchange->stream.left = handle_left;
 	struct error ignored;

@@ -82,8 +82,11 @@ static void send_due(struct stream *stream)
 		bool is_last = stream->next + 1 == answer->sends;
 		if (!stream->first_ns)
 			stream->first_ns = now;
-		if (is_last && !stream->end_before_ns)
+		if (is_last && !stream->end_before_ns) {
 			stream->end_before_ns = now;
+			if (stream->ending)
+				stream->ending(stream);
+		}
 		size_t end = answer->send[stream->next].end;
 		if (hand_over(stream, end) < 0) {
 			leave(stream);

@@ -28,6 +28,7 @@ struct stream_totals {
 struct stream {
 	/* set by the user before stream_watch */
 	struct loop *loop;
+	void (*ending)(struct stream *stream);    /* the last send begins; may be NULL */
 	void (*completed)(struct stream *stream); /* the last byte is with the kernel */
 	void (*left)(struct stream *stream);      /* the peer has gone */
 

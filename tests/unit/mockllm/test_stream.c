@@ -13,8 +13,16 @@ static struct stream stream;
 static struct stream_totals *totals;
 static struct answer *answer;
 static int peer, own;
-static int completions, departures;
+static int completions, departures, endings;
 static struct error err;
+
+static void ending(struct stream *begun)
+{
+	assert_ptr_equal(begun, &stream);
+	assert_true(begun->end_before_ns);
+	assert_false(begun->end_after_ns);
+	endings++;
+}
 
 static void completed(struct stream *ended)
 {
@@ -36,14 +44,15 @@ static int setup(void **state)
 	int pair[2];
 	loop = loop_new(&err);
 	totals = calloc(1, sizeof *totals);
-	completions = departures = 0;
+	completions = departures = endings = 0;
 	answer = NULL;
 	if (!loop || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		return -1;
 	own = pair[0];
 	peer = pair[1];
 	fcntl(own, F_SETFL, O_NONBLOCK);
-	stream = (struct stream){.loop = loop, .completed = completed, .left = left};
+	stream = (struct stream){
+		.loop = loop, .ending = ending, .completed = completed, .left = left};
 	return stream_watch(&stream, own, &err);
 }
 
@@ -173,6 +182,26 @@ static void a_peer_that_does_not_read_is_to_blame(void **state)
 	assert_true(stream.late_self_ns < stream.end_after_ns - base_ns - 38 * NS_PER_MS);
 }
 
+/* A peer that has the beginning of the last send may act on it, however long the rest waits. */
+static void the_end_is_told_once_when_it_begins(void **state)
+{
+	(void)state;
+	const int64_t due_ms[] = {0, 1};
+	const size_t sizes[] = {10, 1000000};
+	make_answer(due_ms, sizes, 2);
+	stream_start(&stream, answer, now_ns(), totals);
+	while (!stream.blocked)
+		assert_int_equal(loop_once(loop, -1, &err), 0);
+	assert_int_equal(endings, 1);
+	assert_int_equal(completions, 0);
+	struct reader reader = {.timer.expired = read_some};
+	loop_timer_set(loop, &reader.timer, now_ns());
+	assert_int_equal(loop_run(loop, &err), 0);
+	loop_timer_clear(loop, &reader.timer);
+	assert_int_equal(endings, 1);
+	assert_int_equal(completions, 1);
+}
+
 static void a_peer_that_leaves_early_is_noticed(void **state)
 {
 	(void)state;
@@ -236,6 +265,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_late_start_is_ones_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_peer_that_does_not_read_is_to_blame, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			the_end_is_told_once_when_it_begins, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_peer_that_leaves_early_is_noticed, setup, teardown),
 		cmocka_unit_test_setup_teardown(
