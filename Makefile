@@ -56,7 +56,19 @@ $(PREFIX)/bin/mockllm: $(MOCKLLM) $(COMMON)
 	$(CC) $(LDFLAGS) -o $@ $^ $(MOCKLLM_LIBS)
 
 # the page is part of the object (.incbin), which -MMD does not see
-$(BUILD)/obj/collector/report_html.o: collector/report_template.html
+$(BUILD)/obj/collector/report_html.o: $(wildcard collector/page/*.html collector/page/*.css collector/page/*.js)
+
+# What plot.js is made by: a copy of the page's package in build, so that the tree holds no node_modules.
+$(BUILD)/page/plot.js: $(addprefix collector/page/,package-lock.json package.json plot.mjs bundle.mjs)
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	npm ci --prefix $(@D) --silent --ignore-scripts
+	cd $(@D) && node bundle.mjs plot.js
+
+## page-bundle: make collector/page/plot.js again from the packages in its lock file (npm)
+.PHONY: page-bundle
+page-bundle: $(BUILD)/page/plot.js
+	cp $< collector/page/plot.js
 
 $(PREFIX)/bin/collector: $(COLLECTOR) $(COMMON)
 	@mkdir -p $(@D)
@@ -225,7 +237,7 @@ $(BUILD)/fuzz/fuzz_check: tests/fuzz/fuzz_check.c mockllm/check.c $(FUZZ_CHECK) 
 		-o $@ tests/fuzz/fuzz_check.c $(FUZZ_CHECK) $(wildcard common/*.c) -ljansson -lm -lpthread
 
 # sources: the reports, and what they stand on
-FUZZ_RESULTS := $(addprefix collector/,cells.c chart.c digest.c escape.c figures.c hypotheses.c judge.c \
+FUZZ_RESULTS := $(addprefix collector/,cells.c digest.c escape.c figures.c hypotheses.c judge.c \
 	record.c report_csv.c report_html.c report_text.c results.c samples.c stats.c summary.c summary_view.c table.c)
 
 $(BUILD)/fuzz/fuzz_results: tests/fuzz/fuzz_results.c $(FUZZ_RESULTS) $(wildcard common/*.c)

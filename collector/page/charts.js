@@ -1,0 +1,276 @@
+// The charts, by Observable Plot: each returns pictures [{svg, title}] for cells of one setting.
+'use strict';
+
+const LABEL_WIDTH = 118;
+const LABEL_GAP = 14;
+const SYMBOL_SIZE = 4.5;
+
+function shortened(text, most) {
+	const characters = [...text];
+	return characters.length > most ? `${characters.slice(0, most - 1).join('')}…` : text;
+}
+
+// ---- axes
+
+function evenTicks(lo, hi) {
+	const rough = (hi - lo) / 5 || 1;
+	const decade = 10 ** Math.floor(Math.log10(rough));
+	const step = decade * [1, 2, 5, 10].find((multiple) => rough <= multiple * decade * 1.0001);
+	const ticks = [];
+	for (let i = Math.ceil(lo / step); i * step <= hi * 1.0001; i++) ticks.push(Number((i * step).toPrecision(12)));
+	return ticks;
+}
+
+// Decades, and 2 and 5 of each where there are few; within one decade even steps tell more.
+function logTicks(lo, hi) {
+	const decades = Math.log10(hi / lo);
+	if (decades < 0.8) return evenTicks(lo, hi);
+	const ticks = [];
+	for (let e = Math.floor(Math.log10(lo)); e <= Math.ceil(Math.log10(hi)); e++) {
+		for (const multiple of decades > 3 ? [1] : [1, 2, 5]) ticks.push(Number((multiple * 10 ** e).toPrecision(12)));
+	}
+	return ticks.filter((tick) => tick >= lo * 0.9999 && tick <= hi * 1.0001);
+}
+
+// Logarithmic unless a value is not above zero.
+function valueAxis(values) {
+	const lo = values.reduce((a, b) => Math.min(a, b), Infinity);
+	const hi = values.reduce((a, b) => Math.max(a, b), -Infinity);
+	if (lo > 0) {
+		const pad = hi > lo ? (hi / lo) ** 0.06 : 2;
+		return { type: 'log', domain: [lo / pad, hi * pad], ticks: logTicks(lo / pad, hi * pad), tickFormat: tickWords };
+	}
+	const pad = hi > lo ? (hi - lo) * 0.06 : 1;
+	const from = lo < 0 ? lo - pad : 0;
+	return { type: 'linear', domain: [from, hi + pad], ticks: evenTicks(from, hi + pad), tickFormat: tickWords };
+}
+
+function tickWords(value) {
+	return value >= 10_000 ? THOUSANDS.format(value) : String(value);
+}
+
+// Ticks at the numbers of sessions that were measured, where there is room for them.
+function sessionsAxis(counts, width) {
+	const lo = counts[0];
+	const hi = counts[counts.length - 1];
+	const pad = hi > lo ? (hi / lo) ** 0.05 : 2;
+	const domain = [lo / pad, hi * pad];
+	const place = (n) => (Math.log(n / domain[0]) / Math.log(domain[1] / domain[0])) * width;
+	const ticks = [];
+	for (const n of counts) {
+		if (!ticks.length || place(n) - place(ticks[ticks.length - 1]) >= 36) ticks.push(n);
+	}
+	return { type: 'log', domain, ticks, tickFormat: tickWords, label: 'concurrent sessions →', labelAnchor: 'center' };
+}
+
+// ---- marks of our own
+
+/* Many points as one path a colour: ten thousand elements would be slow. */
+function rawPoints(points, x, y) {
+	return (index, scales, channels, dimensions) => {
+		const group = svgEl('g', { 'aria-label': 'single runs', 'stroke-linecap': 'round', 'stroke-width': 6, 'stroke-opacity': 0.5, fill: 'none' });
+		const paths = new Map();
+		const middle = scales.y.bandwidth ? scales.y.bandwidth() / 2 : 0;
+		for (const point of points) {
+			const place = `M${scales.x(x(point)).toFixed(1)} ${(scales.y(y(point)) + middle).toFixed(1)}h0`;
+			paths.set(point.contender, (paths.get(point.contender) ?? '') + place);
+		}
+		for (const [contender, d] of paths) group.append(svgEl('path', { d, stroke: styles.get(contender).colour }));
+		return group;
+	};
+}
+
+/* The name of each line at its end, moved apart where they meet. */
+function lineLabels(series) {
+	return (index, scales, channels, dimensions) => {
+		const group = svgEl('g', { 'aria-label': 'names', 'font-size': 12.5, 'text-anchor': 'start' });
+		const right = dimensions.width - dimensions.marginRight;
+		const labels = series
+			.map(({ contender, points }) => {
+				const last = points[points.length - 1];
+				return { contender, x: scales.x(last.x), from: scales.y(last.y), y: scales.y(last.y) };
+			})
+			.sort((a, b) => a.y - b.y);
+		const gap = Math.min(LABEL_GAP, (dimensions.height - dimensions.marginTop - 4) / Math.max(labels.length, 1));
+		// down where they overlap, then up from the bottom where that went too far
+		labels.forEach((label, i) => {
+			label.y = Math.max(label.y, i ? labels[i - 1].y + gap : dimensions.marginTop + 4);
+		});
+		let limit = dimensions.height - dimensions.marginBottom + 4;
+		for (const label of [...labels].reverse()) {
+			label.y = Math.min(label.y, limit);
+			limit = label.y - gap;
+		}
+		for (const { contender, x, from, y } of labels) {
+			const colour = styles.get(contender).colour;
+			if (Math.abs(from - y) > 1 || right - x > 20) {
+				group.append(
+					svgEl('path', { d: `M${x + 7} ${from}L${right + 5} ${y}`, stroke: colour, 'stroke-opacity': 0.45, 'stroke-width': 1, fill: 'none', ...(right - x > 20 ? { 'stroke-dasharray': '2 3' } : {}) }),
+				);
+			}
+			const text = svgEl('text', { x: right + 8, y, dy: '0.32em', fill: colour }, shortened(titleOf(contender), 16));
+			text.append(svgEl('title', null, titleOf(contender)));
+			group.append(text);
+		}
+		return group;
+	};
+}
+
+// What the pointer or the arrow keys are nearest to, in words.
+function hover(points, x, y) {
+	return Plot.tip(
+		points,
+		Plot.pointer({ x, y, title: 'words', fontSize: 12.5, lineHeight: 1.35, fill: 'var(--card)', stroke: 'var(--soft)', textPadding: 9, maxRadius: 60 }),
+	);
+}
+
+// ---- charts
+
+function describe(svg, label) {
+	svg.classList.add('chart');
+	svg.setAttribute('role', 'img');
+	svg.setAttribute('aria-label', label);
+	return svg;
+}
+
+function scalesOf(names) {
+	return {
+		color: { domain: names, range: names.map((name) => styles.get(name).colour) },
+		symbol: { domain: names, range: names.map((name) => styles.get(name).symbol) },
+	};
+}
+
+/*
+ * Lines over the number of sessions. `series` is [{contender, points: [{contender, x, y, lo, hi, top, words}]}], `top`
+ * the end of a band, lo and hi of an interval; `raw` are single runs {contender, x, y, words}.
+ */
+function linesChart({ label, unit, series, raw, width, height = 330 }) {
+	const drawn = series.filter(({ points }) => points.length);
+	const points = drawn.flatMap((one) => one.points);
+	if (!points.length) return null;
+	const known = (value) => typeof value === 'number';
+	const counts = [...new Set(points.map((point) => point.x))].sort((a, b) => a - b);
+	const banded = points.filter((point) => known(point.top));
+	const ranged = points.filter((point) => known(point.lo) && point.lo < point.hi);
+	const svg = Plot.plot({
+		width,
+		height,
+		marginLeft: 52,
+		marginRight: LABEL_WIDTH,
+		marginTop: 26,
+		marginBottom: 40,
+		style: { fontSize: '12px', fontFamily: 'inherit' },
+		x: { ...sessionsAxis(counts, width - 52 - LABEL_WIDTH), grid: true },
+		y: {
+			...valueAxis([...points.flatMap((point) => [point.y, point.lo, point.hi, point.top].filter(known)), ...raw.map((point) => point.y)]),
+			grid: true,
+			label: `↑ ${unit}`,
+		},
+		...scalesOf(drawn.map((one) => one.contender)),
+		marks: [
+			Plot.areaY(banded, { x: 'x', y1: 'y', y2: 'top', z: 'contender', fill: 'contender', fillOpacity: 0.14 }),
+			Plot.ruleX(banded, { x: 'x', y1: 'y', y2: 'top', stroke: 'contender', strokeOpacity: 0.3 }),
+			raw.length ? rawPoints(raw, (point) => point.x, (point) => point.y) : null,
+			Plot.ruleX(ranged, { x: 'x', y1: 'lo', y2: 'hi', stroke: 'contender', strokeWidth: 1.7, strokeOpacity: 0.75 }),
+			Plot.lineY(points, { x: 'x', y: 'y', z: 'contender', stroke: 'contender', strokeWidth: 2 }),
+			Plot.dot(points, { x: 'x', y: 'y', symbol: 'contender', fill: 'contender', stroke: 'var(--card)', r: SYMBOL_SIZE }),
+			lineLabels(drawn),
+			hover([...points, ...raw], 'x', 'y'),
+		],
+	});
+	return { svg: describe(svg, label), points, place: (point) => [svg.scale('x').apply(point.x), svg.scale('y').apply(point.y)] };
+}
+
+/* A row a contender on one axis: single runs, interval, median, the value in words at its end. */
+function rowsChart({ label, unit, points, raw, width, logarithmic = true }) {
+	if (!points.length) return null;
+	const names = points.map((point) => point.contender);
+	const values = [...points.flatMap((point) => [point.y, point.lo ?? point.y, point.hi ?? point.y]), ...raw.map((point) => point.y)];
+	const axis = logarithmic ? valueAxis(values) : { ...valueAxis([0, ...values]) };
+	const svg = Plot.plot({
+		width,
+		height: 30 * names.length + 62,
+		marginLeft: 132,
+		marginRight: 92,
+		marginTop: 8,
+		marginBottom: 40,
+		style: { fontSize: '12px', fontFamily: 'inherit' },
+		x: { ...axis, grid: true, label: `${unit} →`, labelAnchor: 'center' },
+		y: { type: 'band', domain: names, label: null, tickSize: 0, tickFormat: (name) => shortened(titleOf(name), 19) },
+		...scalesOf(names),
+		marks: [
+			raw.length ? rawPoints(raw, (point) => point.y, (point) => point.contender) : null,
+			logarithmic
+				? Plot.ruleY(points.filter((point) => point.lo < point.hi), { y: 'contender', x1: 'lo', x2: 'hi', stroke: 'contender', strokeWidth: 1.7 })
+				: Plot.barX(points, { y: 'contender', x1: 0, x2: 'y', fill: 'contender', fillOpacity: 0.35, insetTop: 5, insetBottom: 5 }),
+			Plot.dot(points, { y: 'contender', x: 'y', symbol: 'contender', fill: 'contender', stroke: 'var(--card)', r: SYMBOL_SIZE }),
+			Plot.text(points, { y: 'contender', text: 'shown', frameAnchor: 'right', textAnchor: 'start', dx: 8, fill: 'var(--ink)', fontWeight: 600 }),
+			hover([...points, ...raw], 'y', 'contender'),
+		],
+	});
+	const middle = svg.scale('y').bandwidth / 2;
+	return {
+		svg: describe(svg, label),
+		points,
+		place: (point) => [svg.scale('x').apply(point.y), svg.scale('y').apply(point.contender) + middle],
+	};
+}
+
+/* Stacked parts from zero: rows {contender, parts: [{part, value, colour, words}], shown}. */
+function stacksChart({ label, unit, rows, width }) {
+	if (!rows.length) return null;
+	const bars = rows.flatMap(({ contender, parts }) => {
+		let at = 0;
+		return parts
+			.filter(({ value }) => value > 0)
+			.map(({ part, value, colour, words }) => ({ contender, part, colour, words, x1: at, x2: (at += value), middle: at - value / 2 }));
+	});
+	const most = bars.reduce((max, bar) => Math.max(max, bar.x2), 0);
+	if (!most) return null;
+	const svg = Plot.plot({
+		width,
+		height: 30 * rows.length + 58,
+		marginLeft: 132,
+		marginRight: 92,
+		marginTop: 4,
+		marginBottom: 40,
+		style: { fontSize: '12px', fontFamily: 'inherit' },
+		x: { domain: [0, most * 1.02], ticks: evenTicks(0, most * 1.02), tickFormat: tickWords, grid: true, label: `${unit} →`, labelAnchor: 'center' },
+		y: { type: 'band', domain: rows.map((row) => row.contender), label: null, tickSize: 0, tickFormat: (name) => shortened(titleOf(name), 19) },
+		marks: [
+			Plot.barX(bars, { y: 'contender', x1: 'x1', x2: 'x2', fill: 'colour', insetTop: 4, insetBottom: 4 }),
+			Plot.text(rows, { y: 'contender', text: 'shown', frameAnchor: 'right', textAnchor: 'start', dx: 8, fill: 'var(--ink)', fontWeight: 600 }),
+			hover(bars, 'middle', 'contender'),
+		],
+	});
+	const middle = svg.scale('y').bandwidth / 2;
+	return {
+		svg: describe(svg, label),
+		points: bars,
+		place: (bar) => [svg.scale('x').apply(bar.middle), svg.scale('y').apply(bar.contender) + middle],
+	};
+}
+
+/* The arrow keys go from point to point as the pointer would; `told` gets the words for those who do not see. */
+function walkable(picture, told) {
+	const { svg, points, place } = picture;
+	let at = -1;
+	const leave = () => svg.dispatchEvent(new PointerEvent('pointerleave', { pointerType: 'mouse' }));
+	svg.setAttribute('tabindex', '0');
+	svg.addEventListener('keydown', (event) => {
+		const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+		if (event.key === 'Escape') {
+			leave();
+			return;
+		}
+		if (!step) return;
+		event.preventDefault();
+		at = at < 0 && step < 0 ? points.length - 1 : (at + step + points.length) % points.length;
+		const [x, y] = place(points[at]);
+		const matrix = svg.getScreenCTM();
+		const spot = new DOMPoint(x, y).matrixTransform(matrix);
+		svg.dispatchEvent(new PointerEvent('pointermove', { pointerType: 'mouse', clientX: spot.x, clientY: spot.y, bubbles: true }));
+		told.textContent = points[at].words;
+	});
+	svg.addEventListener('blur', leave);
+}
