@@ -315,10 +315,10 @@ static void the_mocks_lateness(void **state)
 	};
 	for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
 		struct case_ c = begin();
-		json_t *late = json_object_get(c.facts.ledger, "late_self_us");
-		json_object_set_new(late, "n", json_integer(few[i].n));
-		json_object_set_new(late, "p95", json_integer(few[i].p95_us));
-		json_object_set_new(late, "p99", json_integer(few[i].p99_us));
+		json_t *counts = json_object_get(c.facts.ledger, "late_self_us");
+		json_object_set_new(counts, "n", json_integer(few[i].n));
+		json_object_set_new(counts, "p95", json_integer(few[i].p95_us));
+		json_object_set_new(counts, "p99", json_integer(few[i].p99_us));
 		expect_reason(&c, few[i].reason);
 	}
 	struct case_ emulated = begin();
