@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
 	DETAIL_MAX = 400,
@@ -421,7 +420,7 @@ static bool peak_at_limit(const struct run_identity *identity, const struct run_
 {
 	if (facts->memory_limit_bytes == FACT_MISSING || facts->memory_peak_bytes == FACT_MISSING)
 		return false;
-	int64_t resolution = peak_resolution_pages(identity) * (int64_t)sysconf(_SC_PAGESIZE);
+	int64_t resolution = peak_resolution_pages(identity) * identity->page_bytes;
 	return facts->memory_peak_bytes >= facts->memory_limit_bytes - resolution;
 }
 

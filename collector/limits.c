@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 int limits_in_force(const struct cgroup *leaf, const struct cgroup *container,
 	const struct launcher *launcher, struct cgroup_limits *in_force, struct error *err)
@@ -32,14 +31,13 @@ int limits_in_force(const struct cgroup *leaf, const struct cgroup *container,
 }
 
 bool limits_match(const struct cgroup_limits *asked, const struct cgroup_limits *found,
-	bool machine_swaps, char *detail, size_t size)
+	bool machine_swaps, int64_t page_bytes, char *detail, size_t size)
 {
-	int64_t page = sysconf(_SC_PAGESIZE);
 	*detail = '\0';
 	/* The kernel keeps whole pages. */
 	if (asked->memory_bytes != FACT_MISSING &&
 		(found->memory_bytes == FACT_MISSING ||
-			found->memory_bytes / page != asked->memory_bytes / page))
+			found->memory_bytes / page_bytes != asked->memory_bytes / page_bytes))
 		snprintf(detail, size, "memory: asked %" PRId64 " bytes, in force %" PRId64,
 			asked->memory_bytes,
 			found->memory_bytes == FACT_MISSING ? -1 : found->memory_bytes);

@@ -14,8 +14,8 @@ struct launcher;
 int limits_in_force(const struct cgroup *leaf, const struct cgroup *container,
 	const struct launcher *launcher, struct cgroup_limits *in_force, struct error *err);
 
-/* Is what was asked in force? If not, `detail` says what differs. */
+/* Is what was asked in force, in whole pages? If not, `detail` says what differs. */
 bool limits_match(const struct cgroup_limits *asked, const struct cgroup_limits *found,
-	bool machine_swaps, char *detail, size_t size);
+	bool machine_swaps, int64_t page_bytes, char *detail, size_t size);
 
 #endif

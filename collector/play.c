@@ -184,6 +184,7 @@ static struct run_identity identify(const struct play *play, const struct task *
 		.mode = play->site.local ? "local" : "container",
 		.emulated = json_is_true(json_object_get(machine, "emulated")),
 		.machine_cpus = json_integer_value(json_object_get(machine, "cpus_online")),
+		.page_bytes = json_integer_value(json_object_get(machine, "page_bytes")),
 		.contender_cpus = CPU_COUNT(setup->contender_cpus),
 		.bounds = plan->bounds,
 		.machine_id = json_string_value(json_object_get(play->environment, "machine_id")),
@@ -264,6 +265,7 @@ static int play_run(struct play *play, const struct task *task, const struct sce
 		.report = play->plan->agent_report,
 		.asked = &place->asked,
 		.machine_swaps = json_integer_value(json_object_get(machine, "swap_bytes")) > 0,
+		.page_bytes = json_integer_value(json_object_get(machine, "page_bytes")),
 		.contender_cpus = &place->cpus,
 		.stop = play->options->site.stop,
 	};

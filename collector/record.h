@@ -51,6 +51,7 @@ struct run_identity {
 	const char *mode;       /* "container" or "local" */
 	bool emulated;          /* machine is emulated: `timed` is false */
 	int64_t machine_cpus;   /* online CPUs */
+	int64_t page_bytes;     /* of the machine's memory */
 	int64_t contender_cpus; /* CPUs of the contender's set */
 	struct run_limits asked, in_force;
 	struct run_bounds bounds;

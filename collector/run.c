@@ -247,7 +247,7 @@ static int make_leaf(struct run *run, struct cgroup_limits *in_force, struct err
 	run->facts->backend = cgroup_backend_of(&run->leaf);
 	run->facts->memory_limit_bytes = in_force->memory_bytes;
 	run->facts->limits_in_force = limits_match(setup->asked, in_force, setup->machine_swaps,
-		run->facts->limits_detail, sizeof run->facts->limits_detail);
+		setup->page_bytes, run->facts->limits_detail, sizeof run->facts->limits_detail);
 	return 0;
 }
 

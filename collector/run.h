@@ -31,6 +31,7 @@ struct run_setup {
 	bool report; /* AGENT_REPORT */
 	const struct cgroup_limits *asked;
 	bool machine_swaps;              /* the machine has swap at all */
+	int64_t page_bytes;              /* of the machine's memory */
 	const cpu_set_t *contender_cpus; /* for the load of others on them */
 	const bool *stop;                /* set by a callback of the loop: end the run */
 };

@@ -84,6 +84,7 @@ static inline struct run_identity fixture_identity(void)
 		.placement = "split",
 		.mode = "local",
 		.machine_cpus = 2,
+		.page_bytes = 4096,
 		.contender_cpus = 1,
 		.asked = {512 << 20, 0, "1"},
 		.in_force = {512 << 20, 0, "1"},

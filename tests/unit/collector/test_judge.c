@@ -403,12 +403,16 @@ static void refaults_count_against_the_machine_only_when_warm_and_roomy(void **s
 static void a_peak_at_the_limit_is_marked(void **state)
 {
 	(void)state;
+	/* two CPUs, 64 pages for each */
 	static const struct {
-		int64_t below;
+		int64_t page_bytes, below;
 		bool marked;
-	} rows[] = {{0, true}, {64 * 4096, true}, {64 * 65536 * 2 + 1, false}};
+	} rows[] = {{4096, 0, true}, {4096, 2 * 64 * 4096, true}, {4096, 2 * 64 * 4096 + 1, false},
+		{16384, 2 * 64 * 16384, true}, {16384, 2 * 64 * 16384 + 1, false},
+		{65536, 2 * 64 * 65536, true}, {65536, 2 * 64 * 65536 + 1, false}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct case_ c = begin();
+		c.identity.page_bytes = rows[i].page_bytes;
 		c.facts.memory_peak_bytes = c.facts.memory_limit_bytes - rows[i].below;
 		judge_case(&c);
 		assert_int_equal(c.judgement.at_limit, rows[i].marked);

@@ -59,6 +59,8 @@ static void limits_are_compared(void **state)
 		{{1 << 20, FACT_MISSING, 1.5, "1"}, {1 << 20, 0, 1.5, "1"}, true, ""},
 		/* the kernel keeps whole pages */
 		{{(1 << 20) + 5, FACT_MISSING, 0, ""}, {1 << 20, 0, 0, "1"}, true, ""},
+		{{(1 << 20) + 5000, FACT_MISSING, 0, ""}, {1 << 20, 0, 0, "1"}, true,
+			"memory: asked 1053576 bytes, in force 1048576"},
 		{{1 << 20, FACT_MISSING, 0, ""}, {FACT_MISSING, 0, 0, ""}, false,
 			"memory: asked 1048576 bytes, in force -1"},
 		{{1 << 20, FACT_MISSING, 0, ""}, {2 << 20, 0, 0, ""}, false,
@@ -74,9 +76,25 @@ static void limits_are_compared(void **state)
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		char detail[160];
 		bool match = limits_match(
-			&rows[i].asked, &rows[i].found, rows[i].swaps, detail, sizeof detail);
+			&rows[i].asked, &rows[i].found, rows[i].swaps, 4096, detail, sizeof detail);
 		assert_string_equal(detail, rows[i].detail);
 		assert_int_equal(match, !*rows[i].detail);
+	}
+}
+
+/* A limit that is no multiple of the page is kept smaller; how much smaller, the page says. */
+static void limits_are_kept_in_pages(void **state)
+{
+	(void)state;
+	static const int64_t pages[] = {4096, 16384, 65536};
+	const int64_t asked_bytes = (1 << 20) + 65535;
+	for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+		struct cgroup_limits asked = {asked_bytes, FACT_MISSING, 0, ""};
+		struct cgroup_limits found = {asked_bytes / pages[i] * pages[i], 0, 0, ""};
+		char detail[160];
+		assert_true(limits_match(&asked, &found, false, pages[i], detail, sizeof detail));
+		found.memory_bytes -= pages[i];
+		assert_false(limits_match(&asked, &found, false, pages[i], detail, sizeof detail));
 	}
 }
 
@@ -165,6 +183,7 @@ int main(void)
 		cmocka_unit_test(cpu_use_is_interpolated),
 		cmocka_unit_test(cpu_points_get_rarer),
 		cmocka_unit_test(limits_are_compared),
+		cmocka_unit_test(limits_are_kept_in_pages),
 		cmocka_unit_test(stdout_is_sorted),
 		cmocka_unit_test(output_is_read_in_pieces),
 	};
