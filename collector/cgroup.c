@@ -17,9 +17,6 @@
 #define LAUNCHER_LEAF "turnmeter-launcher"
 #define RUN_LEAF "turnmeter-run-"
 
-#define REMEDY                                                                                     \
-	"run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes COMMAND"
-
 enum { DEPTH_MAX = 16 };
 
 static const char *const part_names[CGROUP_PARTS] = {"memory", "cpuacct", "cpu", "cpuset"};
@@ -171,9 +168,26 @@ static bool is_run_leaf(const char *name)
 	return !strncmp(name, RUN_LEAF, strlen(RUN_LEAF));
 }
 
+/*
+ * Podman's containers are two groups: "libpod-ID.scope" (or "libpod-ID") with the limits, and the
+ * processes in a group "container" below it, which counts neither throttling nor running out of
+ * memory. The upper one is the container, the lower one as good as a leaf of ours.
+ */
+static void strip_podman_leaf(char *path)
+{
+	char *slash = strrchr(path, '/');
+	if (!slash || strcmp(slash, "/container"))
+		return;
+	*slash = '\0';
+	char *above = strrchr(path, '/');
+	if (!above || strncmp(above, "/libpod-", strlen("/libpod-")))
+		*slash = '/';
+}
+
 /* Cut our own leaf off the path. */
 static void strip_leaf(char *path, bool *in_run_leaf)
 {
+	strip_podman_leaf(path);
 	char *slash = strrchr(path, '/');
 	if (!slash)
 		return;
@@ -310,7 +324,7 @@ static int make_in(struct cgroup *group, const struct cgroup *parent, int hierar
 		int code = errno;
 		bool refused = code == EACCES || code == EPERM || code == EROFS;
 		return error_set(err, code, "cannot make cgroup '%s' below '%s'%s", name,
-			parent->paths[hierarchy], refused ? " (" REMEDY ")" : "");
+			parent->paths[hierarchy], refused ? " (" CGROUP_RIGHTS ")" : "");
 	}
 	auto_free char *path = join(parent->paths[hierarchy], name);
 	if (open_hierarchy(group, hierarchy, path, err))
@@ -610,7 +624,7 @@ int cgroup_enable(const struct cgroup *group, struct error *err)
 	if (!cg_write(fd, "cgroup.subtree_control", "+memory", &why))
 		return 0;
 	return error_set(err, why.code, "cannot hand controller 'memory' down in cgroup '%s' (%s)",
-		group->paths[0], REMEDY);
+		group->paths[0], CGROUP_RIGHTS);
 }
 
 int cgroup_enable_path(const struct cgroup *group, struct error *err)

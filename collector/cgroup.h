@@ -22,6 +22,10 @@ struct error;
 /* The leaf for the collector itself where it must work in its own group (local.h). */
 #define CGROUP_COLLECTOR_LEAF "turnmeter-collector"
 
+/* What helps who may not write. */
+#define CGROUP_RIGHTS                                                                              \
+	"run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes COMMAND"
+
 enum cgroup_part { CGROUP_MEMORY, CGROUP_CPUACCT, CGROUP_CPU, CGROUP_CPUSET, CGROUP_PARTS };
 
 struct cgroup_fs {
@@ -56,7 +60,8 @@ void cgroup_fs_close(struct cgroup_fs *fs);
 void cgroup_close(struct cgroup *group);
 
 /*
- * The group that the text of /proc/PID/cgroup tells, our own leaves (launcher, run) stripped.
+ * The group that the text of /proc/PID/cgroup tells, our own leaves (launcher, run) and Podman's
+ * "container" stripped.
  * *in_run_leaf, if not NULL: the process lives in a run's leaf, so it is a contender's.
  */
 int cgroup_open_text(struct cgroup *group, const struct cgroup_fs *fs, const char *text,

@@ -200,6 +200,34 @@ static void reads_limits_with_those_above(void **state)
 	cgroup_fs_close(&fs);
 }
 
+/* The processes of a container of Podman's are a group below the one with the limits and the counts. */
+static void reads_the_group_above_podmans(void **state)
+{
+	(void)state;
+	struct cgroup_fs fs;
+	struct cgroup container;
+	struct error err;
+	struct cgroup_limits limits;
+	struct cgroup_throttling throttling;
+	struct cgroup_events events;
+	assert_int_equal(cgroup_fs_open(&fs, FIXTURES "v2", &err), 0);
+	assert_int_equal(
+		cgroup_open_text(&container, &fs,
+			"0::/machine.slice/libpod-abc.scope/container\n", NULL, &err),
+		0);
+	assert_int_equal(cgroup_get_limits(&container, &limits, &err), 0);
+	assert_int_equal(limits.memory_bytes, 536870912);
+	assert_true(limits.cpu_quota == 0.5);
+	assert_int_equal(cgroup_get_throttling(&container, &throttling, &err), 0);
+	assert_int_equal(throttling.nr_throttled, 5);
+	assert_int_equal(throttling.throttled_usec, 4711);
+	assert_int_equal(cgroup_get_events(&container, &events, &err), 0);
+	assert_int_equal(events.oom, 2);
+	assert_int_equal(events.oom_kill, 1);
+	cgroup_close(&container);
+	cgroup_fs_close(&fs);
+}
+
 static void finds_the_group_of_a_process(void **state)
 {
 	(void)state;
@@ -213,6 +241,17 @@ static void finds_the_group_of_a_process(void **state)
 		{"v2", "0::/docker/abc/turnmeter-launcher\n", "/docker/abc", false, NULL},
 		{"v2", "0::/docker/abc/turnmeter-run-1\n", "/docker/abc", true, NULL},
 		{"v2", "0::/turnmeter-launcher\n", "/", false, NULL},
+		/* Podman: the limits are above the group of the processes */
+		{"v2", "0::/machine.slice/libpod-abc.scope/container\n",
+			"/machine.slice/libpod-abc.scope", false, NULL},
+		{"v2", "0::/machine.slice/libpod-abc.scope/turnmeter-launcher\n",
+			"/machine.slice/libpod-abc.scope", false, NULL},
+		{"v2", "0::/machine.slice/libpod-abc.scope/turnmeter-run-1\n",
+			"/machine.slice/libpod-abc.scope", true, NULL},
+		{"v2", "0::/docker/abc/container\n", NULL, false,
+			"cannot open cgroup '/docker/abc/container': No such file or directory"},
+		{"v2", "0::/container\n", NULL, false,
+			"cannot open cgroup '/container': No such file or directory"},
 		{"v2", "0::/\n", "/", false, NULL},
 		{"v2", "0::/../abc\n", NULL, false,
 			"cgroup '/../abc' is outside of this namespace: the collector's container "
@@ -547,6 +586,7 @@ int main(void)
 		cmocka_unit_test(reads_v2_without_peak),
 		cmocka_unit_test(reads_v1),
 		cmocka_unit_test(reads_limits_with_those_above),
+		cmocka_unit_test(reads_the_group_above_podmans),
 		cmocka_unit_test(finds_the_group_of_a_process),
 		cmocka_unit_test(knows_what_is_within),
 		cmocka_unit_test_setup_teardown(writes_v2_limits, make_scratch, remove_scratch),
