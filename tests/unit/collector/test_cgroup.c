@@ -200,7 +200,8 @@ static void reads_limits_with_those_above(void **state)
 	cgroup_fs_close(&fs);
 }
 
-/* The processes of a container of Podman's are a group below the one with the limits and the counts. */
+/* The processes of a container of Podman's are a group below the one with the limits and the
+ * counts. */
 static void reads_the_group_above_podmans(void **state)
 {
 	(void)state;
@@ -211,9 +212,8 @@ static void reads_the_group_above_podmans(void **state)
 	struct cgroup_throttling throttling;
 	struct cgroup_events events;
 	assert_int_equal(cgroup_fs_open(&fs, FIXTURES "v2", &err), 0);
-	assert_int_equal(
-		cgroup_open_text(&container, &fs,
-			"0::/machine.slice/libpod-abc.scope/container\n", NULL, &err),
+	assert_int_equal(cgroup_open_text(&container, &fs,
+				 "0::/machine.slice/libpod-abc.scope/container\n", NULL, &err),
 		0);
 	assert_int_equal(cgroup_get_limits(&container, &limits, &err), 0);
 	assert_int_equal(limits.memory_bytes, 536870912);
