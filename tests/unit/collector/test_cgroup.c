@@ -163,6 +163,85 @@ static void reads_v1(void **state)
 	close_tree(&tree);
 }
 
+/* Controllers, accounting of swap and pressure files may be missing: so are their figures, no
+ * others. */
+static void reads_v2_without_the_rest(void **state)
+{
+	(void)state;
+	struct tree tree;
+	struct error err;
+	open_tree(&tree, "v2-bare", V2_TEXT);
+	assert_int_equal(cgroup_backend_of(&tree.leaf), CGROUP_V2);
+	assert_true(cgroup_has(&tree.container, CGROUP_MEMORY));
+	assert_false(cgroup_has(&tree.container, CGROUP_CPU));
+	assert_false(cgroup_has(&tree.container, CGROUP_CPUSET));
+
+	int64_t number = 5;
+	assert_int_equal(cgroup_get_peak(&tree.leaf, &number, &err), 0);
+	assert_int_equal(number, 51380224);
+	struct cgroup_cpu cpu;
+	assert_int_equal(cgroup_get_cpu(&tree.leaf, &cpu, &err), 0);
+	assert_int_equal(cpu.usage_usec, 1250000);
+	struct cgroup_limits limits;
+	assert_int_equal(cgroup_get_limits(&tree.container, &limits, &err), 0);
+	assert_int_equal(limits.memory_bytes, 268435456);
+	assert_true(limits.swap_bytes == FACT_MISSING);
+	assert_true(limits.cpu_quota == 0);
+	assert_string_equal(limits.cpus, "");
+
+	number = 5;
+	struct cgroup_throttling throttling;
+	assert_int_equal(cgroup_get_throttling(&tree.container, &throttling, &err), -1);
+	assert_non_null(strstr(err.text, "nr_throttled"));
+	assert_int_equal(cgroup_get_swap(&tree.leaf, &number, &err), -1);
+	assert_non_null(strstr(err.text, "memory.swap.current"));
+	assert_int_equal(cgroup_get_pressure(&tree.leaf, "io", &number, &err), -1);
+	assert_non_null(strstr(err.text, "io.pressure"));
+	assert_int_equal(cgroup_get_refaults(&tree.leaf, &number, &err), -1);
+	assert_string_equal(err.text, "'memory.stat' does not count refaults");
+	assert_int_equal(number, 5);
+	close_tree(&tree);
+}
+
+static void reads_v1_without_the_rest(void **state)
+{
+	(void)state;
+	struct tree tree;
+	struct error err;
+	open_tree(&tree, "v1-bare",
+		"12:memory:/docker/abc/turnmeter-launcher\n5:cpuacct:/docker/abc\n");
+	assert_int_equal(tree.fs.count, 2);
+	assert_false(cgroup_has(&tree.container, CGROUP_CPU));
+	assert_false(cgroup_has(&tree.container, CGROUP_CPUSET));
+
+	/* user and system time by ticks, where that is all there is */
+	struct cgroup_cpu cpu;
+	assert_int_equal(cgroup_get_cpu(&tree.leaf, &cpu, &err), 0);
+	assert_int_equal(cpu.user_usec + cpu.system_usec, cpu.usage_usec);
+	assert_true(cpu.user_usec > 0 && cpu.system_usec > 0);
+	struct memory_sample sample;
+	assert_int_equal(cgroup_get_memory(&tree.leaf, &sample, &err), 0);
+	assert_int_equal(sample.anon_bytes, 30425088);
+	assert_true(sample.kernel_bytes == FACT_MISSING && sample.sock_bytes == FACT_MISSING);
+	struct cgroup_limits limits;
+	assert_int_equal(cgroup_get_limits(&tree.container, &limits, &err), 0);
+	assert_int_equal(limits.memory_bytes, 268435456);
+	assert_true(limits.swap_bytes == FACT_MISSING);
+	assert_true(limits.cpu_quota == 0);
+	assert_string_equal(limits.cpus, "");
+
+	int64_t number = 5;
+	struct cgroup_throttling throttling;
+	assert_int_equal(cgroup_get_throttling(&tree.container, &throttling, &err), -1);
+	assert_string_equal(err.text, "no cpu controller");
+	assert_int_equal(cgroup_get_swap(&tree.leaf, &number, &err), -1);
+	assert_int_equal(number, 5);
+	limits = (struct cgroup_limits){FACT_MISSING, FACT_MISSING, 0.5, ""};
+	assert_int_equal(cgroup_set_limits(&tree.container, &limits, &err), -1);
+	assert_string_equal(err.text, "cannot set a CPU quota: no cpu controller");
+	close_tree(&tree);
+}
+
 static void reads_limits_with_those_above(void **state)
 {
 	(void)state;
@@ -585,6 +664,8 @@ int main(void)
 		cmocka_unit_test(reads_v2),
 		cmocka_unit_test(reads_v2_without_peak),
 		cmocka_unit_test(reads_v1),
+		cmocka_unit_test(reads_v2_without_the_rest),
+		cmocka_unit_test(reads_v1_without_the_rest),
 		cmocka_unit_test(reads_limits_with_those_above),
 		cmocka_unit_test(reads_the_group_above_podmans),
 		cmocka_unit_test(finds_the_group_of_a_process),
