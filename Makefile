@@ -302,6 +302,18 @@ base-image:
 images-for-this-machine:
 	@BUILD=$(BUILD) scripts/up.sh --images-only
 
+## images: build all images for linux/amd64 and linux/arm64 (PUSH=1 REGISTRY=registry.example/you/ to push them)
+.PHONY: images
+images:
+	@scripts/deps.sh images
+	@scripts/images.sh $(if $(PUSH),--push)
+
+## images-check: look at what `make images` has built: machine of every program, lists of manifests in a registry
+.PHONY: images-check
+images-check:
+	@scripts/deps.sh images registry
+	@scripts/images-check.sh
+
 ## vm-check: every contender in containers in a virtual machine with cgroup v2, ARCH=amd64 or arm64 (as root)
 .PHONY: vm-check
 vm-check:

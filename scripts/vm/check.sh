@@ -14,7 +14,7 @@ judge() { # ARCH FOLDER JOB-STATUS SECONDS
   done
   touch "$2/observations.jsonl"
   [ ! -f "$2/console.first.log" ] || retried=true
-  jq -n -c --arg arch "$1" --argjson job_status "$3" --argjson seconds "$4" --argjson retried "$retried" \
+  jq -n -c --arg arch "$1" --arg version "$(cat VERSION)" --argjson job_status "$3" --argjson seconds "$4" --argjson retried "$retried" \
     --argjson observed "$(jq -s 'map({(.name): .value}) | add // {}' "$2/observations.jsonl")" \
     "${options[@]}" -f tests/vm/judge.jq | tee "$2/assertions.jsonl"
   jq -e -s 'last | .assertions > 0 and .failed == 0' "$2/assertions.jsonl" >/dev/null

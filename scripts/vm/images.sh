@@ -8,23 +8,8 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=scripts/docker-lib.sh
 . "$here/docker-lib.sh"
 
-# A compose file like the real one whose images have the architecture in their tags.
-write_compose() {
-  docker compose -f "$here/../docker-compose.yml" --profile all config --format json |
-    jq --arg tag ":vm-$arch" '.services |= map_values(.image += $tag)' >"$work/compose.json"
-}
-
 build() {
-  local native base native_base
-  native=$(docker version --format '{{.Server.Arch}}')
-  native_base=$("$here/base-image.sh" "$native")
-  base=$("$here/base-image.sh" "$arch")
-  export BASE_IMAGE=$base BUILD_IMAGE=$native_base
-  export TURNMETER_CA_FILE=${TURNMETER_CA_FILE:-${NPM_CONFIG_CAFILE:-${NODE_EXTRA_CA_CERTS:-/dev/null}}}
-  write_compose
-  say "building the images for $arch" >&2
-  DOCKER_DEFAULT_PLATFORM=linux/$arch docker compose -f "$work/compose.json" --profile all --progress plain build \
-    >"$out/images.log" 2>&1 || {
+  "$here/images.sh" "$arch" >"$out/images.log" 2>&1 || {
     tail -n 25 "$out/images.log" >&2
     die "the images for $arch could not be built: the whole log is $out/images.log"
   }
@@ -64,7 +49,7 @@ fill_disk() {
   start_loader
   docker save "${images[@]}" | docker -H "unix://$work/sock" load >/dev/null
   for image in "${images[@]}"; do
-    docker -H "unix://$work/sock" tag "$image" "${image%":vm-$arch"}"
+    docker -H "unix://$work/sock" tag "$image" "${image%:*}"
     docker -H "unix://$work/sock" rmi "$image" >/dev/null
   done
   stop_loader
@@ -85,13 +70,11 @@ main() {
   out=$(realpath "$out")
   work=$(mktemp -d "$out/images.XXXXXX")
   trap clean EXIT
-  if ! has_client || ! has_compose || ! command -v dockerd >/dev/null; then
-    "$here/setup.sh" >&2
-  fi
-  "$here/engine.sh" start >&2
-  require_docker
+  command -v dockerd >/dev/null || "$here/setup.sh" >&2
+  unset REGISTRY
   build
-  mapfile -t images < <(jq -r '.services[].image' "$work/compose.json" | sort -u)
+  require_docker
+  mapfile -t images < <("$here/images.sh" --list "$arch")
   local ids
   ids=$(docker image inspect --format '{{.Id}}' "${images[@]}")
   if [ ! -f "$out/docker.img" ] || [ "$(cat "$out/docker.ids" 2>/dev/null)" != "$ids" ]; then

@@ -5,6 +5,8 @@ set -uo pipefail
 cd checkout || exit 1
 cp tests/vm/plans/*.json configs/
 observations=$OUT/observations.jsonl
+# The same program as `docker compose`, without two starts of docker's client, seconds each under emulation.
+compose=/usr/libexec/docker/cli-plugins/docker-compose
 
 observe() { # NAME VALUE (a JSON value)
   echo "{\"name\":\"$1\",\"value\":$2}" >>"$observations"
@@ -14,17 +16,22 @@ say() {
   echo "job: $* ($(cut -d ' ' -f 1 /proc/uptime) s)"
 }
 
-# compose as a person would call it, for one plan: NAME PLAN ARGUMENT …
+# compose as a person would call it, for one plan: NAME PLAN COMMAND …
 play() {
   local name=$1 plan=$2
   shift 2
   say "plan $plan"
   mkdir -p "$OUT/$name"
-  TURNMETER_RESULTS=$OUT/$name PLAN=$plan docker compose "$@" </dev/null
+  TURNMETER_RESULTS=$OUT/$name PLAN=$plan "$@" </dev/null
+}
+
+# What the engine knows of a container or an image, as docker inspect has it: KIND NAME
+inspect() {
+  curl -sS --unix-socket /run/docker.sock "http://engine/$1/$2/json"
 }
 
 pid_of() { # CONTAINER
-  docker inspect --format '{{.State.Pid}}' "$1"
+  inspect containers "$1" | jq .State.Pid
 }
 
 systemctl start docker
@@ -32,30 +39,34 @@ say "docker runs"
 while read -r line; do
   export "${line?}"
 done < <(scripts/cpus.sh)
-export TURNMETER_MEMORY=1073741824 COMPOSE_PROFILES=all
+export TURNMETER_MEMORY=1g COMPOSE_PROFILES=all
 
 # ---- every contender there is, with one command
-contenders=$(docker compose config --services | sed -n 's/^agent-//p' | paste -sd, -)
+contenders=$(jq -r .name configs/contenders/*.json | paste -sd, -)
 observe contenders "\"$contenders\""
-CONTENDERS=$contenders play smoke configs/smoke.json up --no-build --pull never --exit-code-from collector
+images=(turnmeter-mockllm turnmeter-collector)
+mapfile -t -O 2 images < <(jq -r .image configs/contenders/*.json | sort -u)
+observe images "$(docker image inspect "${images[@]}" |
+  jq -c 'map({tags: .RepoTags, architecture: .Architecture, size: .Size, labels: .Config.Labels})')"
+CONTENDERS=$contenders play smoke configs/smoke.json docker compose up --no-build --pull never --exit-code-from collector
 observe smoke_exit $?
-play smoke configs/smoke.json down --volumes --timeout 0
 
-# ---- limits that bite
-TURNMETER_MEMORY=20971520 play memory configs/vm-memory.json up --no-build --pull never --exit-code-from collector mockllm agent-c collector
+# ---- limits that bite; what is not named stays stopped
+some=(mockllm agent-c collector)
+TURNMETER_MEMORY=20971520 play memory configs/vm-memory.json \
+  "$compose" up --no-build --pull never --exit-code-from collector "${some[@]}"
 observe memory_exit $?
-TURNMETER_CPU_QUOTA=0.2 play quota configs/vm-quota.json up --no-build --pull never --exit-code-from collector mockllm agent-c collector
+TURNMETER_CPU_QUOTA=0.2 play quota configs/vm-quota.json \
+  "$compose" up --no-build --pull never --exit-code-from collector "${some[@]}"
 observe quota_exit $?
-play quota configs/vm-quota.json down --volumes --timeout 0
 
 # ---- a collector is killed in the middle of a run, a second one takes over
-play reattach configs/vm-reattach.json up --no-build --pull never --detach mockllm agent-c collector
+play reattach configs/vm-reattach.json "$compose" up --no-build --pull never --detach "${some[@]}"
 agent=turnmeter-agent-c-1 collector=turnmeter-collector-1
 launcher=$(pid_of $agent) first=$(pid_of $collector)
 group=$(sed -n 's,^0::,,p' "/proc/$launcher/cgroup")
 group=/sys/fs/cgroup${group%/turnmeter-launcher}
 observe memory_max_of_the_container "\"$(cat "$group/memory.max")\""
-# commands of docker take seconds here, a run not much longer
 until [ -n "$(cat "$group"/turnmeter-run-*/cgroup.procs 2>/dev/null)" ]; do
   if [ ! -d "/proc/$first" ]; then
     say "the first collector ended before it could be killed"
@@ -65,11 +76,15 @@ until [ -n "$(cat "$group"/turnmeter-run-*/cgroup.procs 2>/dev/null)" ]; do
 done
 kill -KILL "$first"
 observe leaf_of_the_killed "\"$(basename "$group"/turnmeter-run-*)\""
-docker wait $collector
+until [ ! -d "/proc/$first" ] && [ "$(inspect containers $collector | jq .State.Running)" = false ]; do
+  sleep 0.2
+done
 rm -rf "$OUT"/reattach/*
 docker start --attach $collector
 observe reattach_exit $?
 observe launcher_is_the_same "$([ "$(pid_of $agent)" = "$launcher" ] && echo true || echo false)"
 observe leaves_left "$(find "$group" -maxdepth 1 -name 'turnmeter-run-*' | wc -l)"
-play reattach configs/vm-reattach.json down --volumes --timeout 0
+play reattach configs/vm-reattach.json "$compose" down --volumes --timeout 0
+observe containers_left "$(curl -sS --unix-socket /run/docker.sock 'http://engine/containers/json?all=1' | jq length)"
 say "all plans played"
+grep -H '^usage_usec' /sys/fs/cgroup/system.slice/*.service/cpu.stat | sed 's,.*/\([^/]*\)/cpu.stat:,job: CPU time of \1: ,'

@@ -1,5 +1,5 @@
 # Judges what tests/vm/job.sh brought out of the virtual machine: one object an assertion.
-# In: $arch, $seconds; $smoke, $memory, $quota, $reattach (records of runs.jsonl); $observed (NAME -> VALUE);
+# In: $arch, $version (of the suite), $seconds; $smoke, $memory, $quota, $reattach (records of runs.jsonl); $observed (NAME -> VALUE);
 # $job_status, $retried (the emulated kernel had to be booted twice).
 
 def assertion($plan; $what; $subject; $pass; $found):
@@ -50,6 +50,13 @@ def of($records; $contender): $records | map(select(.contender == $contender));
   # told, not judged: it says something of the emulation only
   assertion("machine"; "the emulated kernel was booted once more"; "run.sh"; true; $retried),
 
+  ($observed.images // [] | assertion("images"; "there is one for each contender"; "images"; length > 2; length)),
+  ($observed.images // [] | .[] | ((.tags // ["?"])[0]) as $name
+    | assertion("images"; "is of the machine's architecture"; $name; .architecture == $arch; .architecture),
+      assertion("images"; "has its version and base as labels"; $name;
+        .labels["org.opencontainers.image.version"] == $version
+        and (.labels["org.opencontainers.image.base.name"] // "") != ""; .labels)),
+
   assertion("smoke"; "exit code"; "collector"; $observed.smoke_exit == 0; $observed.smoke_exit),
   ($observed.contenders // "" | split(",")[] | . as $name
     | assertion("smoke"; "every contender was measured"; $name; of($smoke; $name) | length >= 2;
@@ -58,9 +65,9 @@ def of($records; $contender): $records | map(select(.contender == $contender));
 
   assertion("memory"; "exit code: played, some runs not ok"; "collector"; $observed.memory_exit == 3;
     $observed.memory_exit),
-  ($memory | map(select(.sessions > 1)) | assertion("memory"; "a contender over its limit reads oom"; "c, many sessions";
+  ($memory | map(select(.sessions > 1 and (.warm_up | not))) | assertion("memory"; "a contender over its limit reads oom"; "c, many sessions";
     length > 0 and all(.outcome == "oom" and .memory_peak_at_limit); map([.outcome, .outcome_detail]))),
-  ($memory | map(select(.sessions == 1)) | assertion("memory"; "the suite goes on"; "c, one session";
+  ($memory | map(select(.sessions == 1 and (.warm_up | not))) | assertion("memory"; "the suite goes on"; "c, one session";
     length > 0 and all(.outcome == "ok"); map([.outcome, .outcome_detail]))),
   ($memory[] | measured("memory")),
 
@@ -78,6 +85,8 @@ def of($records; $contender): $records | map(select(.contender == $contender));
   assertion("reattach"; "exit code of the second collector"; "collector"; $observed.reattach_exit == 0;
     $observed.reattach_exit),
   assertion("reattach"; "no leaf is left"; "leaf"; $observed.leaves_left == 0; $observed.leaves_left),
+  assertion("reattach"; "no container is left after down"; "engine"; $observed.containers_left == 0;
+    $observed.containers_left),
   assertion("reattach"; "the second collector measured"; "c"; $reattach | length > 0; $reattach | length),
   ($reattach[] | went_well("reattach"), figures("reattach"))
 ]
