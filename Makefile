@@ -136,8 +136,17 @@ $(RUNTIMES_STAMP): agent/js/runtimes/package-lock.json scripts/runtimes.sh
 .PHONY: runtimes
 runtimes: $(RUNTIMES_STAMP)
 
-## bench: play a plan without containers (PLAN=configs/quick.json CONTENDERS= SESSIONS= SCENARIOS= REPETITIONS= OUT=)
 PLAN ?= configs/quick.json
+## doctor: is this machine fit to measure on, and is all there that PLAN needs? (docs/doctor.md)
+.PHONY: doctor
+doctor:
+	@scripts/deps.sh build
+	@$(MAKE) --no-print-directory -s $(PREFIX)/bin/collector
+	@$(PREFIX)/bin/collector doctor $(PLAN)
+
+# The collector reads TTFT_MS= TOKENS_PER_S= MEMORY= CPU_QUOTA= and the rest from its environment, where make puts what its
+# command line says.
+## bench: play a plan without containers (PLAN= CONTENDERS= SESSIONS= SCENARIOS= REPETITIONS= TTFT_MS= TOKENS_PER_S= MEMORY= CPU_QUOTA= OUT=)
 CONTENDERS ?=
 # the plan's own contenders need the runtimes; c alone does not
 BENCH_RUNTIMES := $(if $(CONTENDERS),$(foreach r,node bun deno .json,$(findstring $(r),$(CONTENDERS))),all)
@@ -270,7 +279,7 @@ bench-mock: $(BUILD)/bench/bench-mock $(PREFIX)/bin/mockllm $(PREFIX)/bin/tmtool
 	@$< --mock $(PREFIX)/bin/mockllm --tool $(PREFIX)/bin/tmtool --streams $(STREAMS)
 
 # ---- containers (docs/containers.md)
-## up: play a plan in containers; installs and starts Docker if need be (PLAN= CONTENDERS= SESSIONS= REPETITIONS= CONTENDER=)
+## up: play a plan in containers; installs and starts Docker if need be (as of bench, and CONTENDER=MANIFEST of one's own)
 .PHONY: up
 up:
 	@BUILD=$(BUILD) scripts/up.sh

@@ -72,8 +72,17 @@ static void read_line(const char *path, char *line, size_t size)
 	line[strcspn(line, "\n")] = '\0';
 }
 
-/* The threads of the core that a CPU belongs to; itself alone where the kernel does not tell. */
-static void core_of(const char *sys_cpu, size_t cpu, cpu_set_t *threads)
+int cpus_online(const char *sys_cpu, cpu_set_t *cpus, struct error *err)
+{
+	char line[512];
+	auto_free char *path = xasprintf("%s/online", sys_cpu);
+	read_line(path, line, sizeof line);
+	if (!*line)
+		return error_set(err, 0, "cannot read '%s'", path);
+	return cpus_parse(line, cpus, err);
+}
+
+void cpus_core(const char *sys_cpu, size_t cpu, cpu_set_t *threads)
 {
 	char line[256];
 	auto_free char *path = xasprintf("%s/cpu%zu/topology/thread_siblings_list", sys_cpu, cpu);
@@ -100,7 +109,7 @@ int cpus_split(const char *sys_cpu, const cpu_set_t *all, cpu_set_t *instrument,
 		if (!CPU_ISSET(cpu, all) || CPU_ISSET(cpu, &seen))
 			continue;
 		cpu_set_t threads;
-		core_of(sys_cpu, cpu, &threads);
+		cpus_core(sys_cpu, cpu, &threads);
 		CPU_AND(&cores[count], &threads, all);
 		CPU_OR(&seen, &seen, &cores[count]);
 		count++;
@@ -245,13 +254,12 @@ static json_t *turbo(const char *root)
 /* The governors of all CPUs, each named once: "performance", "powersave, performance". */
 static json_t *governors(const char *root)
 {
-	char online[512];
 	cpu_set_t cpus;
 	struct error ignored;
+	auto_free char *sys_cpu = xasprintf("%s" CPU_SYS, root);
 	auto_buf struct buf names;
 	buf_init(&names, 200);
-	read_line_of(root, CPU_SYS "/online", online, sizeof online);
-	if (cpus_parse(online, &cpus, &ignored))
+	if (cpus_online(sys_cpu, &cpus, &ignored))
 		CPU_ZERO(&cpus);
 	for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
 		char name[64];

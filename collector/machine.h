@@ -17,10 +17,15 @@ int cpus_parse(const char *text, cpu_set_t *cpus, struct error *err);
 /* `out` is cut at a whole item where it is too small (256 bytes hold 64 single CPUs). */
 void cpus_format(const cpu_set_t *cpus, char *out, size_t size);
 
+/* `sys_cpu` is /sys/devices/system/cpu. */
+int cpus_online(const char *sys_cpu, cpu_set_t *cpus, struct error *err);
+/* The threads of the core that a CPU belongs to; itself alone where the kernel does not tell. */
+void cpus_core(const char *sys_cpu, size_t cpu, cpu_set_t *threads);
+
 /*
  * Placement "split" of the CPUs in `all`: the instrument (mock and collector) gets two cores where
  * there are four or more, else one; the contender the others; threads of one core stay together,
- * except where there is but one core. `sys_cpu` is /sys/devices/system/cpu. Fails on one CPU.
+ * except where there is but one core. Fails on one CPU.
  */
 int cpus_split(const char *sys_cpu, const cpu_set_t *all, cpu_set_t *instrument,
 	cpu_set_t *contender, struct error *err);

@@ -1,8 +1,13 @@
 /* collector: plays plans, measures contenders from their cgroups, writes results and reports. */
 #include "collector/check.h"
+#include "collector/doctor.h"
+#include "collector/local.h"
 #include "collector/play.h"
 #include "collector/summary.h"
+#include "collector/terminal.h"
+#include "common/buf.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/loop.h"
 
@@ -60,6 +65,43 @@ static int watch_signals(struct loop *loop, struct error *err)
 	return loop_add(loop, &interrupt.source, fd, EPOLLIN, err);
 }
 
+/* ---- options that commands share */
+
+enum { HELP = 1, JSON, QUIET, CGROUP_PARENT, CGROUP_ROOT, OUT, OWN_OPTIONS, OVERRIDES = 100 };
+
+static const struct option shared_options[] = {{"help", no_argument, NULL, HELP},
+	{"json", no_argument, NULL, JSON},
+	{"cgroup-parent", required_argument, NULL, CGROUP_PARENT},
+	{"cgroup-root", required_argument, NULL, CGROUP_ROOT},
+	{"out", required_argument, NULL, OUT}};
+
+/* Options of a command: its own, the shared ones, and those that override a plan; free(). */
+static struct option *all_options(const struct option *own, size_t own_count)
+{
+	size_t shared = sizeof shared_options / sizeof *shared_options;
+	struct option *all = xcalloc(own_count + shared + override_count + 1, sizeof *all);
+	memcpy(all, own, own_count * sizeof *own);
+	memcpy(all + own_count, shared_options, sizeof shared_options);
+	for (size_t i = 0; i < override_count; i++)
+		all[own_count + shared + i] = (struct option){
+			override_names[i].option, required_argument, NULL, OVERRIDES + (int)i};
+	return all;
+}
+
+static void print_json(const json_t *value)
+{
+	auto_free char *text = json_dumps(value, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+	if (!text)
+		die_oom();
+	puts(text);
+}
+
+static int usage_error(const char *text)
+{
+	fprintf(stderr, "collector: %s\n", text);
+	return EXIT_USAGE;
+}
+
 /* ---- run */
 
 static void run_usage(FILE *out)
@@ -67,67 +109,42 @@ static void run_usage(FILE *out)
 	fputs("usage: collector run PLAN [options]\n"
 	      "       collector run [PLAN] --resume DIR [options]\n"
 	      "Play a plan and write its results. Mock and launchers are started here, unless\n"
-	      "--listen says that they are containers.\n"
+	      "--listen says that they are containers. The doctor looks first (collector doctor).\n"
 	      "  --out DIR              results folder, if it is not there yet; else the folder "
 	      "in\n"
 	      "                         which NAME-UTC is made (default: results)\n"
 	      "  --resume DIR           go on with the results in DIR; a PLAN must be theirs\n"
-	      "  --contenders LIST      instead of the plan's: names or manifest files\n"
-	      "  --sessions LIST        instead of the plan's\n"
-	      "  --scenarios LIST       instead of the plan's: names or files\n"
-	      "  --repetitions N        instead of the plan's\n"
-	      "                         (lists are separated by commas; the variables CONTENDERS,\n"
-	      "                         SESSIONS, SCENARIOS and REPETITIONS do the same)\n"
-	      "  --dry-run              print order, number of runs and time, and run nothing\n"
-	      "  --quiet                no progress\n"
+	      "  --dry-run              print order, number of runs, time and disk, and run "
+	      "nothing\n"
+	      "  --json                 print summary.json (of a dry run the same as JSON) at the\n"
+	      "                         end, instead of the table\n"
+	      "  --quiet                no progress, no warnings\n"
 	      "  --listen SOCKET        launchers of containers connect here\n"
 	      "  --mock-control SOCKET  control socket of the mock's container\n"
 	      "  --cgroup-parent PATH   work below this cgroup\n"
-	      "  --cgroup-root DIR      where cgroups are mounted (default: /sys/fs/cgroup)\n"
-	      "exit status: 0 all measured and ok, 1 failed, 2 bad usage or input, 3 some runs "
-	      "not\n"
-	      "ok or not valid, 130 or 143 interrupted\n",
+	      "  --cgroup-root DIR      where cgroups are mounted (default: /sys/fs/cgroup)\n",
+		out);
+	overrides_usage(out);
+	fputs("Lists are separated by commas. NO_COLOR takes colours away.\n"
+	      "exit status: 0 all measured and ok, 1 failed, 2 bad usage or input, 3 some runs\n"
+	      "not ok or not valid, 130 or 143 interrupted\n",
 		out);
 }
 
 static int run(int argc, char **argv)
 {
-	enum {
-		OUT = 1,
-		RESUME,
-		CONTENDERS,
-		SESSIONS,
-		SCENARIOS,
-		REPETITIONS,
-		DRY_RUN,
-		QUIET,
-		LISTEN,
-		MOCK_CONTROL,
-		CGROUP_PARENT,
-		CGROUP_ROOT,
-		HELP
-	};
-	static const struct option names[] = {{"out", required_argument, NULL, OUT},
-		{"resume", required_argument, NULL, RESUME},
-		{"contenders", required_argument, NULL, CONTENDERS},
-		{"sessions", required_argument, NULL, SESSIONS},
-		{"scenarios", required_argument, NULL, SCENARIOS},
-		{"repetitions", required_argument, NULL, REPETITIONS},
+	enum { RESUME = OWN_OPTIONS, DRY_RUN, LISTEN, MOCK_CONTROL };
+	static const struct option own[] = {{"resume", required_argument, NULL, RESUME},
 		{"dry-run", no_argument, NULL, DRY_RUN}, {"quiet", no_argument, NULL, QUIET},
 		{"listen", required_argument, NULL, LISTEN},
-		{"mock-control", required_argument, NULL, MOCK_CONTROL},
-		{"cgroup-parent", required_argument, NULL, CGROUP_PARENT},
-		{"cgroup-root", required_argument, NULL, CGROUP_ROOT},
-		{"help", no_argument, NULL, HELP}, {0}};
+		{"mock-control", required_argument, NULL, MOCK_CONTROL}};
+	auto_free struct option *names = all_options(own, sizeof own / sizeof *own);
 	struct play_options options = {
-		.overrides = {.contenders = getenv("CONTENDERS"),
-			.sessions = getenv("SESSIONS"),
-			.scenarios = getenv("SCENARIOS"),
-			.repetitions = getenv("REPETITIONS")},
 		.site = {.cgroup_root = "/sys/fs/cgroup", .stop = &interrupt.stop},
 		.progress = stderr,
 		.table = stdout,
 	};
+	overrides_from_environment(&options.overrides);
 	int option;
 	while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
 		switch (option) {
@@ -137,20 +154,11 @@ static int run(int argc, char **argv)
 		case RESUME:
 			options.resume = optarg;
 			break;
-		case CONTENDERS:
-			options.overrides.contenders = optarg;
-			break;
-		case SESSIONS:
-			options.overrides.sessions = optarg;
-			break;
-		case SCENARIOS:
-			options.overrides.scenarios = optarg;
-			break;
-		case REPETITIONS:
-			options.overrides.repetitions = optarg;
-			break;
 		case DRY_RUN:
 			options.dry_run = true;
+			break;
+		case JSON:
+			options.json = true;
 			break;
 		case QUIET:
 			options.progress = NULL;
@@ -171,19 +179,17 @@ static int run(int argc, char **argv)
 			run_usage(stdout);
 			return EXIT_OK;
 		default:
-			return EXIT_USAGE;
+			if (option < OVERRIDES)
+				return EXIT_USAGE;
+			overrides_set(&options.overrides, (size_t)(option - OVERRIDES), optarg);
 		}
 	}
 	struct error err;
 	bool has_plan = optind + 1 == argc;
-	if (!has_plan && (optind != argc || !options.resume)) {
-		error_set(&err, 0, "run: needs one PLAN, or --resume DIR (collector run --help)");
-		return fail(&err, EXIT_USAGE);
-	}
-	if (!options.site.listen != !options.site.mock_control) {
-		error_set(&err, 0, "run: --listen and --mock-control go together");
-		return fail(&err, EXIT_USAGE);
-	}
+	if (!has_plan && (optind != argc || !options.resume))
+		return usage_error("run: needs one PLAN, or --resume DIR (collector run --help)");
+	if (!options.site.listen != !options.site.mock_control)
+		return usage_error("run: --listen and --mock-control go together");
 	options.plan_path = has_plan ? argv[optind] : NULL;
 	bool bad_input = false;
 	struct loop *loop = loop_new(&err);
@@ -199,6 +205,103 @@ static int run(int argc, char **argv)
 	if (result < 0)
 		return bad_input ? EXIT_USAGE : EXIT_FAILED;
 	return result == PLAY_OK ? EXIT_OK : EXIT_NOT_OK;
+}
+
+/* ---- doctor */
+
+static const int64_t DOCTOR_WATCH_NS = NS_PER_S;
+
+static void doctor_usage(FILE *out)
+{
+	fputs("usage: collector doctor [PLAN] [options]\n"
+	      "Say whether this machine is fit to measure on, and whether all is there that PLAN\n"
+	      "needs (without one: 100 sessions). Every run looks at this first.\n"
+	      "  --json                 [{id, status: ok, warn or fail, found, remedy}, …]\n"
+	      "  --containers           contenders are in containers (as of docker compose)\n"
+	      "  --out DIR              where results shall go (default: results)\n"
+	      "  --cgroup-parent PATH   work below this cgroup\n"
+	      "  --cgroup-root DIR      where cgroups are mounted (default: /sys/fs/cgroup)\n",
+		out);
+	overrides_usage(out);
+	fputs("exit status: 0 nothing in the way (ok or warn), 1 something is (fail), 2 bad usage\n"
+	      "or input\n",
+		out);
+}
+
+/* Docker's socket: where the environment says, else that of this machine's engine or of ours. */
+static char *engine_socket(void)
+{
+	static const char *const usual[] = {
+		"/var/run/docker.sock", "/run/turnmeter-engine/docker.sock"};
+	const char *host = getenv("DOCKER_HOST");
+	if (host && !strncmp(host, "unix://", 7))
+		return xstrdup(host + 7);
+	for (size_t i = 1; i < sizeof usual / sizeof *usual; i++)
+		if (!access(usual[i], R_OK | W_OK))
+			return xstrdup(usual[i]);
+	return xstrdup(usual[0]);
+}
+
+static int examine(int argc, char **argv)
+{
+	enum { CONTAINERS = OWN_OPTIONS };
+	static const struct option own[] = {{"containers", no_argument, NULL, CONTAINERS}};
+	auto_free struct option *names = all_options(own, sizeof own / sizeof *own);
+	struct doctor doctor = {.root = "", .cgroup_root = "/sys/fs/cgroup", .results = "results"};
+	struct plan_overrides overrides;
+	bool json = false;
+	overrides_from_environment(&overrides);
+	int option;
+	while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
+		switch (option) {
+		case OUT:
+			doctor.results = optarg;
+			break;
+		case JSON:
+			json = true;
+			break;
+		case CONTAINERS:
+			doctor.containers = true;
+			break;
+		case CGROUP_PARENT:
+			doctor.cgroup_parent = optarg;
+			break;
+		case CGROUP_ROOT:
+			doctor.cgroup_root = optarg;
+			break;
+		case HELP:
+			doctor_usage(stdout);
+			return EXIT_OK;
+		default:
+			if (option < OVERRIDES)
+				return EXIT_USAGE;
+			overrides_set(&overrides, (size_t)(option - OVERRIDES), optarg);
+		}
+	}
+	if (optind + 1 < argc)
+		return usage_error("doctor: takes one PLAN or none (collector doctor --help)");
+	struct error err;
+	struct plan *plan = NULL;
+	if (optind < argc && !(plan = plan_read_file(argv[optind], &overrides, &err)))
+		return fail(&err, EXIT_USAGE);
+	auto_free char *prefix = local_prefix(&err);
+	auto_free char *engine = engine_socket();
+	doctor.plan = plan;
+	doctor.prefix = prefix;
+	doctor.engine = engine;
+	doctor_look(&doctor, DOCTOR_WATCH_NS);
+	json_auto_t *findings = doctor_examine(&doctor);
+	doctor_release(&doctor);
+	plan_free(plan);
+	if (json) {
+		print_json(findings);
+	} else {
+		auto_buf struct buf text;
+		buf_init(&text, 1 << 20);
+		doctor_text(findings, terminal_has_colour(stdout), &text);
+		fputs(text.data, stdout);
+	}
+	return doctor_count(findings, "fail") ? EXIT_FAILED : EXIT_OK;
 }
 
 /* ---- check */
@@ -231,29 +334,49 @@ static int check(int argc, char **argv)
 
 static int report(int argc, char **argv)
 {
-	if (argc > 1 && !strcmp(argv[1], "--help")) {
-		puts("usage: collector report DIR\n"
-		     "Make summary.json, summary.csv, summary.md and report.html of a results "
-		     "folder\n"
-		     "again from plan.json, environment.json and runs.jsonl.");
-		return EXIT_OK;
+	static const struct option names[] = {{"help", no_argument, NULL, HELP},
+		{"json", no_argument, NULL, JSON}, {"quiet", no_argument, NULL, QUIET}, {0}};
+	bool json = false, quiet = false;
+	int option;
+	while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
+		switch (option) {
+		case JSON:
+			json = true;
+			break;
+		case QUIET:
+			quiet = true;
+			break;
+		case HELP:
+			puts("usage: collector report DIR [--json | --quiet]\n"
+			     "Make summary.json, summary.csv, summary.md and report.html of a "
+			     "results "
+			     "folder\n"
+			     "again from plan.json, environment.json and runs.jsonl, and print the "
+			     "table (or\n"
+			     "summary.json, or nothing).");
+			return EXIT_OK;
+		default:
+			return EXIT_USAGE;
+		}
 	}
-	if (argc != 2) {
-		fputs("collector: report: needs one results folder (collector report --help)\n",
-			stderr);
-		return EXIT_USAGE;
-	}
+	if (optind + 1 != argc)
+		return usage_error("report: needs one results folder (collector report --help)");
+	const char *path = argv[optind];
 	struct error err;
 	json_auto_t *summary = NULL;
-	auto_close int fd = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0) {
-		error_set(&err, errno, "cannot open the results folder '%s'", argv[1]);
+		error_set(&err, errno, "cannot open the results folder '%s'", path);
 		return fail(&err, EXIT_USAGE);
 	}
-	if (report_write(fd, argv[1], &summary, &err))
+	if (report_write(fd, path, &summary, &err))
 		return fail(&err, EXIT_FAILED);
-	auto_free char *table = summary_terminal(summary, isatty(1));
-	fputs(table, stdout);
+	if (json) {
+		print_json(summary);
+	} else if (!quiet) {
+		auto_free char *table = summary_terminal(summary, terminal_has_colour(stdout));
+		fputs(table, stdout);
+	}
 	return EXIT_OK;
 }
 
@@ -263,6 +386,7 @@ static void usage(FILE *out)
 {
 	fputs("usage: collector COMMAND ...\n"
 	      "  run PLAN      play a plan and write its results\n"
+	      "  doctor        is this machine fit, and is all there that a plan needs?\n"
 	      "  check FILE    is it a plan, manifest or scenario that can be used?\n"
 	      "  report DIR    make the reports of a results folder again\n"
 	      "COMMAND --help tells more; --version tells the version\n",
@@ -274,7 +398,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*function)(int argc, char **argv);
-	} commands[] = {{"run", run}, {"check", check}, {"report", report}};
+	} commands[] = {{"run", run}, {"doctor", examine}, {"check", check}, {"report", report}};
 	const char *name = argc > 1 ? argv[1] : "";
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		if (strcmp(name, commands[i].name))

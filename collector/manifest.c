@@ -117,7 +117,6 @@ struct manifest *manifest_read(json_t *object, const char *where, struct error *
 {
 	struct manifest *manifest = xcalloc(1, sizeof *manifest);
 	const json_t *command = NULL, *version = NULL, *ship = NULL;
-	const char *image = NULL;
 	int64_t contract = 0;
 	const struct json_field fields[] = {
 		{"name", JSON_FIELD_TEXT, false, &manifest->name, 1, 1000, 0, 0,
@@ -136,7 +135,7 @@ struct manifest *manifest_read(json_t *object, const char *where, struct error *
 			"\"equalised\": {\"environment\": …}"},
 		{"ship", JSON_FIELD_ARRAY, true, &ship, 0, LIST_MAX, 0, 0,
 			"files and folders that must be shipped beside the base image"},
-		{"image", JSON_FIELD_TEXT, true, &image, 1, 255, 0, 0, "container image"},
+		{"image", JSON_FIELD_TEXT, true, &manifest->image, 1, 255, 0, 0, "container image"},
 		{"yardstick", JSON_FIELD_BOOL, true, &manifest->yardstick, 0, 0, 0, 0,
 			"it is no contender, others are shown against it"},
 	};
@@ -169,6 +168,21 @@ void manifest_free(struct manifest *manifest)
 	free(manifest->ship);
 	json_decref(manifest->json);
 	free(manifest);
+}
+
+bool manifest_names_file(const struct manifest *manifest, size_t index)
+{
+	const char *text = manifest->command[index];
+	return !index || !strncmp(text, "{prefix}/", 9) || !strncmp(text, "{here}/", 7);
+}
+
+const char *manifest_remedy(const char *text)
+{
+	if (!strncmp(text, "{prefix}/runtimes/", 18))
+		return "fetch it with 'make runtimes'";
+	if (!strncmp(text, "{prefix}/", 9))
+		return "build it with 'make'";
+	return "mend the manifest, or put the file there";
 }
 
 char *manifest_expand(const char *text, const char *prefix, const char *here)

@@ -15,6 +15,7 @@ enum { MANIFEST_NAME_MAX = 63, MANIFEST_CONTRACT = 1 };
 
 struct manifest {
 	const char *name, *title; /* borrowed from json */
+	const char *image;        /* its container image; NULL: the base image */
 	const char **command;     /* NULL-ended, at least the program */
 	const char **version;     /* NULL-ended, may be empty */
 	const char **ship;        /* NULL-ended, may be empty */
@@ -29,6 +30,12 @@ struct manifest *manifest_read_file(const char *path, struct error *err);
 /* Of a JSON object that came from `where`, to which a reference is kept. */
 struct manifest *manifest_read(json_t *object, const char *where, struct error *err);
 void manifest_free(struct manifest *manifest); /* accepts NULL */
+
+/* Does command[index] name a file: the program, or an argument of the installed tree or of the
+ * manifest's folder? */
+bool manifest_names_file(const struct manifest *manifest, size_t index);
+/* What helps where the file that `text` names is absent (without containers). */
+const char *manifest_remedy(const char *text);
 
 /* `text` with {prefix} and {here} replaced; malloc'ed. */
 char *manifest_expand(const char *text, const char *prefix, const char *here);

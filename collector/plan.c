@@ -6,7 +6,6 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/json.h"
-#include "common/number.h"
 #include "common/rng.h"
 #include "common/scenario.h"
 
@@ -26,7 +25,7 @@ enum {
 
 struct parts {
 	const json_t *contenders, *sessions, *scenarios, *limits, *bounds, *agent, *hypotheses;
-	const json_t *files;
+	const json_t *files, *overrides;
 	const char *placement, *sha256;
 	int64_t schema;
 };
@@ -125,8 +124,10 @@ static int read_fields(struct plan *plan, const json_t *object, struct parts *pa
 			"contents of the files named"},
 		{"sha256", JSON_FIELD_TEXT, false, &parts->sha256, 64, 64, 0, 0,
 			"of the resolved plan without this"},
+		{"overrides", JSON_FIELD_OBJECT, true, &parts->overrides, 0, 0, 0, 0,
+			"what command line or environment put in the place of the plan's own"},
 	};
-	size_t count = sizeof fields / sizeof *fields - (resolved ? 0 : 3);
+	size_t count = sizeof fields / sizeof *fields - (resolved ? 0 : 4);
 	*parts = (struct parts){.placement = "split"};
 	plan->description = "";
 	plan->track = "shipped";
@@ -203,7 +204,8 @@ static int add_file(json_t *files, json_t *names, const char *name, json_t *valu
 struct resolution {
 	const char *folder, *where;
 	const struct plan_overrides *overrides;
-	json_t *here; /* contender's name -> folder of its manifest */
+	json_t *here;    /* contender's name -> folder of its manifest */
+	json_t *changed; /* by overrides, as option -> text */
 };
 
 static int resolve_contenders(const struct resolution *resolution, const char *const names[],
@@ -242,63 +244,17 @@ static int resolve_scenarios(const struct resolution *resolution, const char *co
 			file_of(names[i], resolution->folder, "scenarios", given && *given);
 		struct scenario *scenario = scenario_read_file(path, err);
 		json_t *object = scenario ? json_read_file(path, err) : NULL;
-		int result = object ? add_file(files, list, scenario->name, object,
-					      resolution->where, "scenarios", err)
+		int result = object ? overrides_of_scenario(object, resolution->overrides,
+					      resolution->changed, err)
 				    : -1;
+		if (result)
+			json_decref(object);
+		else
+			result = add_file(files, list, scenario->name, object, resolution->where,
+				"scenarios", err);
 		scenario_free(scenario);
 		if (result)
 			return -1;
-	}
-	return 0;
-}
-
-/* ---- overrides */
-
-static json_t *json_of_list(const char *text)
-{
-	json_t *array = json_array();
-	auto_free char *copy = xstrdup(text);
-	char *rest = NULL;
-	for (char *item = strtok_r(copy, ",", &rest); item; item = strtok_r(NULL, ",", &rest))
-		json_array_append_new(array, json_text(item, 4096));
-	return array;
-}
-
-/* Put the lists of the command line in the place of the plan's. */
-static int override(json_t *object, const struct plan_overrides *overrides, struct error *err)
-{
-	const struct {
-		const char *field, *option, *text;
-		bool numbers, list;
-	} all[] = {{"contenders", "--contenders", overrides->contenders, false, true},
-		{"scenarios", "--scenarios", overrides->scenarios, false, true},
-		{"sessions", "--sessions", overrides->sessions, true, true},
-		{"repetitions", "--repetitions", overrides->repetitions, true, false}};
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-		if (!all[i].text || !*all[i].text)
-			continue;
-		json_t *value = json_of_list(all[i].text);
-		for (size_t j = 0; all[i].numbers && j < json_array_size(value); j++) {
-			int64_t number;
-			if (number_parse(json_string_value(json_array_get(value, j)), all[i].option,
-				    1, SESSIONS_MAX, &number, err)) {
-				json_decref(value);
-				return -1;
-			}
-			json_array_set_new(value, j, json_integer(number));
-		}
-		if (!json_array_size(value) || (!all[i].list && json_array_size(value) != 1)) {
-			json_decref(value);
-			return error_set(err, 0, "%s: must be %s, is '%.60s'", all[i].option,
-				all[i].list ? "a list separated by commas" : "one number",
-				all[i].text);
-		}
-		if (!all[i].list) {
-			json_object_set(object, all[i].field, json_array_get(value, 0));
-			json_decref(value);
-		} else {
-			json_object_set_new(object, all[i].field, value);
-		}
 	}
 	return 0;
 }
@@ -331,6 +287,8 @@ static json_t *resolve(const struct plan *plan, const struct parts *parts, json_
 		resolve_scenarios(resolution, scenarios, scenario_files, resolved, err))
 		return NULL;
 	json_object_del(resolved, "$schema");
+	if (json_object_size(resolution->changed))
+		json_set(resolved, "overrides", json_incref(resolution->changed));
 	json_object_set_new(resolved, "schema", json_integer(PLAN_SCHEMA));
 	json_object_set_new(resolved, "track", json_string(plan->track));
 	json_object_set_new(resolved, "placement", json_string(parts->placement));
@@ -347,12 +305,13 @@ struct plan *plan_read_file(
 	const char *path, const struct plan_overrides *overrides, struct error *err)
 {
 	json_auto_t *object = json_read_file(path, err);
-	if (!object || override(object, overrides, err))
+	json_auto_t *changed = json_object();
+	if (!object || overrides_of_plan(object, overrides, changed, err))
 		return NULL;
 	struct plan *written = xcalloc(1, sizeof *written);
 	auto_free char *folder = folder_of(path);
 	json_auto_t *here = json_object();
-	struct resolution resolution = {folder, path, overrides, here};
+	struct resolution resolution = {folder, path, overrides, here, changed};
 	struct parts parts;
 	json_t *resolved = NULL;
 	if (!read_fields(written, object, &parts, false, path, err))
@@ -479,6 +438,22 @@ int64_t plan_run_seed(const struct plan *plan, int64_t block, const struct plan_
 	uint64_t seed = rng_derive((uint64_t)plan->seed, (uint64_t)block);
 	seed = rng_derive_text(seed, plan->scenarios[cell->scenario].scenario->name);
 	return (int64_t)(rng_derive(seed, (uint64_t)cell->sessions) >> 1);
+}
+
+/* As measured of results: a row of a sample file, a record, and of a cell its part of the summaries
+ * and the report. */
+enum { ROW_BYTES = 135, RECORD_BYTES = 3000, CELL_BYTES = 45000, FOLDER_BYTES = 50000 };
+
+int64_t plan_results_bytes(const struct plan *plan)
+{
+	int64_t sessions = 0, rows = 0, cells = (int64_t)plan_cell_count(plan);
+	for (size_t i = 0; i < plan->session_count; i++)
+		sessions += plan->sessions[i];
+	for (size_t i = 0; i < plan->scenario_count; i++)
+		rows += plan->scenarios[i].scenario->turns * sessions;
+	rows *= (int64_t)plan->contender_count * plan->repetitions;
+	return FOLDER_BYTES + cells * CELL_BYTES + cells * plan->repetitions * RECORD_BYTES +
+	       rows * ROW_BYTES;
 }
 
 double scenario_seconds(const struct scenario *scenario)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "collector/digest.h"
+#include "collector/overrides.h"
 #include "collector/record.h"
 
 struct error;
@@ -47,11 +48,6 @@ struct plan {
 	char sha256[DIGEST_HEX];
 };
 
-/* Instead of the plan's own; lists separated by commas, NULL or "": the plan's. */
-struct plan_overrides {
-	const char *contenders, *sessions, *scenarios, *repetitions;
-};
-
 struct plan *plan_read_file(
 	const char *path, const struct plan_overrides *overrides, struct error *err);
 /* plan.json of a results folder; its hash is checked. Takes the reference. */
@@ -71,6 +67,9 @@ size_t plan_cell_count(const struct plan *plan);
 struct plan_cell *plan_block(const struct plan *plan, int64_t block);
 /* The mock's seed: the same for every contender of a block, 0 … 2^63−1. */
 int64_t plan_run_seed(const struct plan *plan, int64_t block, const struct plan_cell *cell);
+
+/* About what the results take on disk if every run is valid at once, bytes. */
+int64_t plan_results_bytes(const struct plan *plan);
 
 /* What the mock's schedule alone makes a session of the scenario last, s; for estimates. */
 double scenario_seconds(const struct scenario *scenario);

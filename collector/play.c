@@ -1,7 +1,10 @@
 #include "collector/play.h"
 
+#include "collector/doctor.h"
+#include "collector/escape.h"
 #include "collector/folder.h"
 #include "collector/launch.h"
+#include "collector/local.h"
 #include "collector/manifest.h"
 #include "collector/mock_client.h"
 #include "collector/progress.h"
@@ -10,6 +13,8 @@
 #include "collector/run.h"
 #include "collector/summary.h"
 #include "collector/survey.h"
+#include "collector/terminal.h"
+#include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -35,6 +40,9 @@ enum {
 	WARM_UP_CHUNKS_MAX = 5,
 };
 
+/* The doctor watches the CPUs for so long before a plan begins. */
+static const int64_t DOCTOR_WATCH_NS = NS_PER_S / 2;
+
 /* One run of the plan, until it is valid or has had its attempts. */
 struct task {
 	int64_t block;
@@ -52,6 +60,7 @@ struct play {
 	struct folder folder;
 	struct progress progress;
 	json_t *environment;
+	json_t *findings; /* the doctor's */
 	struct task *tasks;
 	size_t task_count;
 	bool *warm;      /* by contender: its files are in the cache */
@@ -453,8 +462,13 @@ static int summarise(struct play *play, struct error *err)
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		folder_give(&play->folder, names[i]);
 	FILE *out = play->options->table;
-	auto_free char *table = summary_terminal(summary, isatty(fileno(out)));
-	fprintf(out, "%s\nresults: %s\n", table, play->folder.path);
+	if (play->options->json) {
+		json_dumpf(summary, out, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+		fputc('\n', out);
+	} else {
+		auto_free char *table = summary_terminal(summary, terminal_has_colour(out));
+		fprintf(out, "%s\nresults: %s\n", table, play->folder.path);
+	}
 	fflush(out);
 	return 0;
 }
@@ -479,6 +493,28 @@ static int check_machine(struct play *play, const json_t *now, struct error *err
 		play->folder.path);
 }
 
+/* The doctor first: a failure ends it here, warnings go with the results. */
+static int examine(struct play *play, struct error *err)
+{
+	const struct play_options *options = play->options;
+	struct doctor doctor = {.root = "",
+		.cgroup_root = options->site.cgroup_root,
+		.cgroup_parent = options->site.cgroup_parent,
+		.results = options->resume ? options->resume
+			   : options->out  ? options->out
+					   : "results",
+		.plan = play->plan,
+		.containers = options->site.listen};
+	auto_free char *prefix = local_prefix(err);
+	if (!prefix)
+		return -1;
+	doctor.prefix = prefix;
+	doctor_look(&doctor, DOCTOR_WATCH_NS);
+	play->findings = doctor_examine(&doctor);
+	doctor_release(&doctor);
+	return doctor_first_failure(play->findings, err);
+}
+
 static int prepare_results(struct play *play, struct error *err)
 {
 	json_auto_t *now = survey_make(&play->site, err);
@@ -486,6 +522,7 @@ static int prepare_results(struct play *play, struct error *err)
 		return -1;
 	if (play->options->resume)
 		return check_machine(play, now, err);
+	json_set(now, "doctor", json_incref(play->findings));
 	play->environment = json_incref(now);
 	if (folder_make(&play->folder, play->options->out, play->plan->name, err))
 		return -1;
@@ -496,12 +533,34 @@ static int prepare_results(struct play *play, struct error *err)
 		       : 0;
 }
 
+static void tell_warnings(struct play *play)
+{
+	size_t i;
+	const json_t *finding;
+	json_array_foreach(play->findings, i, finding)
+	{
+		const char *status, *id, *found, *remedy;
+		if (json_unpack((json_t *)finding, "{s:s, s:s, s:s, s:s}", "status", &status, "id",
+			    &id, "found", &found, "remedy", &remedy) ||
+			strcmp(status, "warn"))
+			continue;
+		auto_buf struct buf line;
+		buf_init(&line, 1 << 16);
+		buf_addf(&line, "warning: %s: ", id);
+		escape_plain(&line, found);
+		buf_add_text(&line, ": ");
+		escape_plain(&line, remedy);
+		fprintf(play->progress.out, "%s\n", line.data);
+	}
+}
+
 static void tell_estimate(struct play *play, int64_t open, double planned_s)
 {
 	char left[64];
 	progress_begin(&play->progress, play->options->progress, open, planned_s);
 	if (!play->progress.out)
 		return;
+	tell_warnings(play);
 	progress_format_time(progress_left_s(&play->progress), left, sizeof left);
 	fprintf(play->progress.out, "%s: %" PRId64 " runs, about %s%s%s\n", play->plan->name, open,
 		left, play->folder.path ? ", results in " : "",
@@ -512,7 +571,8 @@ static int play_plan(struct play *play, struct error *err)
 {
 	int64_t open;
 	double planned_s = planned_seconds(play, &open);
-	if (site_open(&play->site, play->loop, play->plan, &play->options->site, err))
+	if (examine(play, err) ||
+		site_open(&play->site, play->loop, play->plan, &play->options->site, err))
 		return -1;
 	if (prepare_results(play, err)) {
 		site_close(&play->site);
@@ -539,23 +599,42 @@ static int play_plan(struct play *play, struct error *err)
 	return result ? -1 : result_of(play);
 }
 
-static void print_order(const struct play *play, FILE *out)
+/* What would be played, without playing it. */
+static void print_order(const struct play *play)
 {
-	int64_t open;
+	FILE *out = play->options->table;
+	int64_t open, bytes = plan_results_bytes(play->plan);
 	char left[64];
 	struct progress progress;
-	progress_begin(&progress, NULL, 0, 0);
 	double planned_s = planned_seconds(play, &open);
 	progress_begin(&progress, NULL, open, planned_s);
 	progress_format_time(progress_left_s(&progress), left, sizeof left);
+	json_auto_t *order = json_array();
 	for (size_t i = 0; i < play->task_count; i++) {
+		const struct task *task = &play->tasks[i];
 		char what[256];
-		if (!is_open(&play->tasks[i]))
+		if (!is_open(task))
 			continue;
-		describe_task(play, &play->tasks[i], false, what, sizeof what);
-		fprintf(out, "%s\n", what);
+		describe_task(play, task, false, what, sizeof what);
+		if (!play->options->json)
+			fprintf(out, "%s\n", what);
+		json_array_append_new(order, json_pack("{s:s, s:I, s:s, s:I}", "contender",
+						     manifest_of(play, task)->name, "sessions",
+						     (json_int_t)task->cell.sessions, "scenario",
+						     scenario_of(play, task)->scenario->name,
+						     "block", (json_int_t)task->block));
 	}
-	fprintf(out, "%" PRId64 " runs, about %s, plan %s\n", open, left, play->plan->sha256);
+	if (play->options->json) {
+		json_auto_t *all = json_pack("{s:s, s:I, s:f, s:I, s:s, s:O}", "plan",
+			play->plan->name, "runs", (json_int_t)open, "seconds",
+			progress_left_s(&progress), "bytes", (json_int_t)bytes, "plan_sha256",
+			play->plan->sha256, "order", order);
+		json_dumpf(all, out, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+		fputc('\n', out);
+		return;
+	}
+	fprintf(out, "%" PRId64 " runs, about %s and %.1f MiB of results, plan %s\n", open, left,
+		(double)bytes / (1 << 20), play->plan->sha256);
 }
 
 /* A plan named beside the results must be the one that they were begun with. */
@@ -617,12 +696,13 @@ int play(struct loop *loop, const struct play_options *options, bool *bad_input,
 		if (options->resume && take_records(&play, err))
 			*bad_input = true;
 		else if (options->dry_run)
-			print_order(&play, options->table), result = PLAY_OK;
+			print_order(&play), result = PLAY_OK;
 		else
 			result = play_plan(&play, err);
 	}
 	folder_close(&play.folder);
 	json_decref(play.environment);
+	json_decref(play.findings);
 	free(play.tasks);
 	free(play.warm);
 	free(play.forgetful);

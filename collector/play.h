@@ -19,7 +19,8 @@ struct play_options {
 	struct site_options site;
 	FILE *progress; /* NULL: quiet */
 	FILE *table;    /* where the end table goes */
-	bool dry_run;   /* tell order, counts and time on `table` instead */
+	bool json;      /* summary.json there instead of the table */
+	bool dry_run;   /* tell order, counts, time and disk there instead, and play nothing */
 };
 
 enum play_result {

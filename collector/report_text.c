@@ -306,6 +306,23 @@ static void notes(const struct writer *to)
 	}
 }
 
+static void warnings(const struct writer *to)
+{
+	size_t i;
+	const json_t *warning;
+	if (json_array_size(json_object_get(to->summary, "warnings")))
+		heading(to, "##", "Warnings of the doctor, before the first run");
+	json_array_foreach(json_object_get(to->summary, "warnings"), i, warning)
+	{
+		add(to, to->form == TABLE_MARKDOWN ? "- " : "  ");
+		add_outside(to, view_text(warning, "id"));
+		add(to, ": ");
+		add_outside(to, view_text(warning, "found"));
+		/* What helps is for the one who plays the plan, not for who reads of it. */
+		add(to, "\n");
+	}
+}
+
 static void settings(const struct writer *to)
 {
 	const json_t *list = json_object_get(to->summary, "settings");
@@ -340,6 +357,7 @@ void report_markdown(const json_t *summary, struct buf *out)
 	hypotheses(&to);
 	failures(&to);
 	excluded(&to);
+	warnings(&to);
 	notes(&to);
 }
 
@@ -353,5 +371,6 @@ void report_terminal(const json_t *summary, bool colour, struct buf *out)
 	hypotheses(&to);
 	failures(&to);
 	excluded(&to);
+	warnings(&to);
 	notes(&to);
 }

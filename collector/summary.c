@@ -354,6 +354,21 @@ static json_t *definitions_json(void)
 	return out;
 }
 
+/* What the doctor warned of before the first run. */
+static json_t *warnings_json(const json_t *environment)
+{
+	json_t *out = json_array();
+	size_t i;
+	const json_t *finding;
+	json_array_foreach(json_object_get(environment, "doctor"), i, finding)
+	{
+		const char *status = json_string_value(json_object_get(finding, "status"));
+		if (status && !strcmp(status, "warn"))
+			json_array_append(out, (json_t *)finding);
+	}
+	return out;
+}
+
 /* The label of the first run. */
 static json_t *first_start(const struct results *results)
 {
@@ -423,6 +438,7 @@ static json_t *make(int dir_fd, struct error *err)
 	json_object_set_new(summary, "runs", json_integer((json_int_t)results.run_count));
 	json_object_set_new(summary, "warm_ups", json_integer((json_int_t)warm_ups(&results)));
 	json_object_set_new(summary, "notes", json_incref(results.notes));
+	json_object_set_new(summary, "warnings", warnings_json(results.environment));
 	json_object_set_new(summary, "settings", settings_json(&cells));
 	json_t *cells_json = all_cells_json(&cells);
 	json_object_set_new(summary, "cells", cells_json);

@@ -86,17 +86,6 @@ static json_t *describe_shipped(
 	return files;
 }
 
-static const char *remedy_for(const struct site *site, const char *text)
-{
-	if (!site->local)
-		return "build its image (make up does)";
-	if (!strncmp(text, "{prefix}/runtimes/", 18))
-		return "fetch it with 'make runtimes'";
-	if (!strncmp(text, "{prefix}/", 9))
-		return "build it with 'make'";
-	return "mend the manifest, or put the file there";
-}
-
 /* Contenders often share an executable, and a digest of 100 MB takes half a second. */
 struct digests {
 	struct stat last;
@@ -126,7 +115,7 @@ static int check_command(struct site *site, struct launcher *launcher,
 {
 	for (size_t i = 0; manifest->command[i]; i++) {
 		const char *text = manifest->command[i];
-		if (i && strncmp(text, "{prefix}/", 9) && strncmp(text, "{here}/", 7))
+		if (!manifest_names_file(manifest, i))
 			continue;
 		auto_free char *path =
 			manifest_expand(text, launcher_prefix(launcher), launcher_here(launcher));
@@ -134,7 +123,9 @@ static int check_command(struct site *site, struct launcher *launcher,
 		auto_close int fd = launcher_open(launcher, path, &why);
 		if (fd < 0)
 			return error_set(err, 0, "contender '%s': '%s' is absent: %s",
-				manifest->name, path, remedy_for(site, text));
+				manifest->name, path,
+				site->local ? manifest_remedy(text)
+					    : "build its image (make up does)");
 		struct stat status;
 		if (i || fstat(fd, &status))
 			continue;

@@ -12,7 +12,7 @@ setup_file() {
   export BUILD
   export COLLECTOR=$BUILD/prefix/bin/collector
   # Settings of whoever runs the tests must not decide them.
-  unset CONTENDERS SESSIONS SCENARIOS REPETITIONS
+  unset CONTENDERS SESSIONS SCENARIOS REPETITIONS TTFT_MS TOKENS_PER_S MEMORY CPU_QUOTA NO_COLOR
 }
 
 setup() {
@@ -88,7 +88,7 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
 
 @test "help is on stdout, bad usage is one line and status 2" {
   local command
-  for command in "" run check report; do
+  for command in "" run doctor check report; do
     # shellcheck disable=SC2086 # no word or one
     run -0 "$COLLECTOR" $command --help
     [[ $output == usage:* ]]
@@ -153,6 +153,85 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   SESSIONS=5 REPETITIONS=1 run -0 "$COLLECTOR" run configs/quick.json --dry-run --contenders c
   [ "${lines[0]}" = "c, 5 sessions, quick, block 1" ]
   [ ! -e "$out" ]
+}
+
+@test "the doctor: one finding a thing, status 1 only if one is in the way" {
+  needs_cgroups
+  local plan=configs/smoke.json
+  run --separate-stderr "$COLLECTOR" doctor "$plan" --contenders c --json
+  [ "$status" -eq 0 ]
+  [ -z "$stderr" ]
+  jq -e 'length >= 20 and all(.[]; keys == ["found", "id", "remedy", "status"]
+    and (.status == "ok") == (.remedy == null) and .status != "fail")' <<<"$output" >/dev/null
+  # ids are unique, and each stands in the documentation
+  jq -r '.[].id' <<<"$output" | sort >"$BATS_TEST_TMPDIR/ids"
+  [ "$(uniq -d "$BATS_TEST_TMPDIR/ids")" = "" ]
+  local id
+  while read -r id; do
+    grep -q "^| \`$id\` |" docs/doctor.md || { echo "not documented: $id"; return 1; }
+  done <"$BATS_TEST_TMPDIR/ids"
+  run -1 --separate-stderr "$COLLECTOR" doctor "$plan" --contenders c --cgroup-root "$BATS_TEST_TMPDIR"
+  [[ ${lines[0]} == "fail  cgroup "*"has neither cgroup v2 nor the v1 controller 'memory'" ]]
+  [[ ${lines[1]} == *"mount cgroup2 there"* ]]
+  [[ ${lines[-1]} == *" in the way" ]]
+  run -2 "$COLLECTOR" doctor "$plan" --sessions 1,,2
+  one_line
+  run -2 "$COLLECTOR" doctor a b
+  run -2 "$COLLECTOR" doctor --no-such-option
+}
+
+@test "what the doctor warns of is shown once and stands in results and reports" {
+  needs_cgroups
+  run --separate-stderr "$COLLECTOR" run "$(plan_with c)" --out "$out" --memory 900t
+  [ "$status" -eq 0 ]
+  [ "$(grep -c '^warning: memory: .*: a lower limits.memory_bytes' <<<"$stderr")" -eq 1 ]
+  [[ $output == *"Warnings of the doctor"*"memory: "* ]]
+  is '.doctor | map(select(.id == "memory")) | .[0].status == "warn"' "$out/environment.json"
+  is '.warnings | map(.id) | index("memory")' "$out/summary.json"
+  grep -q '^- memory: ' "$out/summary.md"
+  run --separate-stderr "$COLLECTOR" run "$(plan_with c)" --out "$out-2" --memory 900t --quiet --json
+  [ -z "$stderr" ]
+  jq -e '.warnings | map(.id) | index("memory")' <<<"$output" >/dev/null
+  cmp <(jq . <<<"$output") <(jq . "$out-2/summary.json")
+}
+
+@test "overrides: each is in the resolved plan and its hash, bad ones are one line" {
+  local plan=configs/quick.json row
+  sha() { "$COLLECTOR" run "$plan" --dry-run --json "$@" | jq -r .plan_sha256; }
+  local own
+  own=$(sha)
+  # what changes nothing does not make another plan of it
+  [ "$(sha --sessions 1,10,100 --repetitions 3 --memory 2g --ttft-ms 100 --tokens-per-s 100 --cpu-quota none)" = "$own" ]
+  for row in --sessions=1,10 --repetitions=2 --memory=1g --ttft-ms=50 --tokens-per-s=50 --cpu-quota=0.5 --contenders=c; do
+    [ "$(sha "$row")" != "$own" ]
+  done
+  [ "$(TTFT_MS=50 MEMORY=1g sha)" = "$(sha --ttft-ms 50 --memory 1g)" ]
+  [ "$(TTFT_MS=50 sha --ttft-ms 70)" = "$(sha --ttft-ms 70)" ]
+  for row in "--sessions 1,,2|--sessions: must be a list" "--sessions ,|--sessions: must be a list" \
+    "--sessions 0|--sessions: must be an integer of 1 to 10000, is '0'" "--sessions 5,5|configs/quick.json: sessions[1]: 5 is there twice" \
+    "--contenders c,|--contenders: must be a list" "--repetitions 1,2|--repetitions: must be an integer of 1 to 1000, is '1,2'" \
+    "--ttft-ms fast|--ttft-ms: must be a number of 0 to 3600000, is 'fast'" "--ttft-ms 1e9|--ttft-ms: must be a number" \
+    "--ttft-ms inf|--ttft-ms: must be a number" "--ttft-ms 0x10|--ttft-ms: must be a number" \
+    "--tokens-per-s 0|--tokens-per-s: must be a number of 0.001 to 1000000, is '0'" "--tokens-per-s -1|--tokens-per-s: must be" \
+    "--memory lots|--memory: must be a size like 512m or 2g, or none, is 'lots'" "--memory 1|configs/quick.json: limits.memory_bytes: must be" \
+    "--memory 2gb|--memory: must be a size" "--memory 1e30|--memory: must be a size" "--cpu-quota half|--cpu-quota: must be a number of CPUs"; do
+    # shellcheck disable=SC2086 # an option and its value
+    run -2 "$COLLECTOR" run "$plan" --dry-run ${row%%|*}
+    one_line
+    [[ $output == "collector: ${row#*|}"* ]] || { echo "$row: $output"; return 1; }
+  done
+}
+
+@test "overrides: what is played is what was asked for" {
+  needs_cgroups
+  run -0 "$COLLECTOR" run "$(plan_with c)" --out "$out" --ttft-ms 60 --tokens-per-s 50 --memory 300m --cpu-quota none --sessions 2
+  is '.overrides == {"ttft-ms": "60", "tokens-per-s": "50", "memory": "300m", "sessions": "2"}
+    and .limits.memory_bytes == 314572800 and .sessions == [2]
+    and (.files.scenarios.smoke | .ttft_ms == {uniform: 60, spread: 0.3} and .chunk_interval_ms == {uniform: 20, spread: 0.3}
+      and .spread_first_ms == 40)' "$out/plan.json"
+  is '.warm_up or .sessions == 2 and .limits.in_force.memory_bytes == 314572800' "$out/runs.jsonl"
+  # the mock played it: six sends a turn, 60 and 5 x 20 ms, less what the spread takes off
+  awk -F, 'NR > 1 && ($8 - $6) < 80e6 { bad = 1 } NR > 1 && ($7 - $6) < 40e6 { bad = 1 } END { exit bad || NR < 7 }' "$out/samples/2.csv"
 }
 
 @test "faults at the start: one line with the remedy, status 1, nothing left" {

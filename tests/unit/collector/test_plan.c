@@ -174,10 +174,22 @@ static void refuses_bad_overrides(void **state)
 	} rows[] = {
 		{{.sessions = "0"}, "--sessions: must be an integer of 1 to 10000, is '0'"},
 		{{.sessions = "1,x"}, "--sessions: must be an integer of 1 to 10000, is 'x'"},
-		{{.sessions = ","}, "--sessions: must be a list separated by commas, is ','"},
+		{{.sessions = ","}, "--sessions: must be a list separated by commas without empty "
+				    "items, is ','"},
 		{{.sessions = "3,3"}, "sessions[1]: 3 is there twice"},
-		{{.repetitions = "1,2"}, "--repetitions: must be one number, is '1,2'"},
-		{{.repetitions = "1001"}, "repetitions: must be an integer of 1 to 1000, is 1001"},
+		{{.repetitions = "1,2"},
+			"--repetitions: must be an integer of 1 to 1000, is '1,2'"},
+		{{.repetitions = "1001"},
+			"--repetitions: must be an integer of 1 to 1000, is '1001'"},
+		{{.sessions = "1,,2"}, "without empty items, is '1,,2'"},
+		{{.contenders = "a,"}, "without empty items, is 'a,'"},
+		{{.ttft_ms = "-1"}, "--ttft-ms: must be a number of 0 to 3600000, is '-1'"},
+		{{.ttft_ms = "1 "}, "--ttft-ms: must be a number of 0 to 3600000, is '1 '"},
+		{{.tokens_per_s = "nan"}, "--tokens-per-s: must be a number of 0.001 to 1000000"},
+		{{.memory = "-1g"}, "--memory: must be a size like 512m or 2g, or none, is '-1g'"},
+		{{.memory = "g"}, "--memory: must be a size"},
+		{{.memory = "2000t"}, "limits.memory_bytes: must be an integer of 4194304 to"},
+		{{.cpu_quota = "2000"}, "--cpu-quota: must be a number of CPUs like 0.5, or none"},
 		{{.contenders = "c"}, "contenders/c.json': No such file or directory"},
 		{{.contenders = "a,a"}, "contenders: 'a' is there twice"},
 		{{.scenarios = "long"}, "scenarios/long.json': No such file or directory"},
@@ -210,8 +222,37 @@ static void overrides_are_part_of_the_plan(void **state)
 		json_integer_value(json_array_get(json_object_get(plan->resolved, "sessions"), 1)),
 		7);
 	assert_int_equal(plan->repetitions, 1);
+	const json_t *given = json_object_get(plan->resolved, "overrides");
+	assert_int_equal(json_object_size(given), 3);
+	assert_string_equal(json_string_value(json_object_get(given, "sessions")), "500,7");
+	assert_null(json_object_get(written->resolved, "overrides"));
 	plan_free(plan);
 	plan_free(written);
+}
+
+static void overrides_of_timing_and_limits(void **state)
+{
+	(void)state;
+	struct error err;
+	put("p.json", PLAN(""));
+	struct plan_overrides overrides = {
+		.ttft_ms = "50", .tokens_per_s = "200", .memory = "1.5G", .cpu_quota = "0.25"};
+	struct plan *plan = plan_read_file(path_of("p.json"), &overrides, &err);
+	assert_non_null(plan);
+	const struct scenario *scenario = plan->scenarios[0].scenario;
+	assert_true(scenario->ttft_ms.base_ms == 50);
+	assert_true(scenario->chunk_interval_ms.base_ms == 5);
+	assert_int_equal(plan->memory_bytes, 3 << 29);
+	assert_true(plan->cpu_quota == 0.25);
+	plan_free(plan);
+	/* "none" takes limits away, and what is as the plan has it is no change */
+	overrides = (struct plan_overrides){.memory = "none", .cpu_quota = "0", .ttft_ms = "100"};
+	plan = plan_read_file(path_of("p.json"), &overrides, &err);
+	assert_non_null(plan);
+	assert_int_equal(plan->memory_bytes, FACT_MISSING);
+	assert_true(plan->cpu_quota == 0);
+	assert_true(plan_results_bytes(plan) > 0);
+	plan_free(plan);
 }
 
 static void blocks_hold_each_cell_once(void **state)
@@ -351,6 +392,7 @@ int main(void)
 		cmocka_unit_test(refuses_bad_plans),
 		cmocka_unit_test(refuses_bad_overrides),
 		cmocka_unit_test(overrides_are_part_of_the_plan),
+		cmocka_unit_test(overrides_of_timing_and_limits),
 		cmocka_unit_test(blocks_hold_each_cell_once),
 		cmocka_unit_test(refuses_bad_manifests),
 		cmocka_unit_test(manifests_expand_and_have_tracks),
