@@ -4,8 +4,8 @@
 # collector did. --images-only stops before the plan.
 #
 # Settings, from the environment or the file .env: PLAN (a file below configs/), CONTENDERS, SESSIONS,
-# SCENARIOS, REPETITIONS (instead of the plan's), CONTENDER (manifest of a contender of one's own), and
-# those of .env.example.
+# SCENARIOS, REPETITIONS, TTFT_MS, TOKENS_PER_S, MEMORY, CPU_QUOTA (instead of the plan's), CONTENDER
+# (manifest of a contender of one's own), and those of .env.example.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/.."
@@ -123,10 +123,17 @@ choose() { # NAME=VALUE
 }
 
 choose_limits() {
-  local line all memory
-  memory=$(plan_member memory_bytes)
-  choose TURNMETER_MEMORY="${memory:-0}" # 0: no limit
-  choose TURNMETER_CPU_QUOTA="$(plan_member cpu_quota)"
+  local line all memory quota
+  memory=$(setting MEMORY)
+  memory=${memory:-$(plan_member memory_bytes)}
+  quota=$(setting CPU_QUOTA)
+  quota=${quota:-$(plan_member cpu_quota)}
+  [[ ${memory:=0} =~ ^(none|[0-9]+(\.[0-9]+)?[kKmMgGtT]?)$ ]] ||
+    usage_error "MEMORY: must be a size like 512m or 2g, or none, is '$memory'"
+  [[ ${quota:=0} =~ ^(none|[0-9]*\.?[0-9]+)$ ]] ||
+    usage_error "CPU_QUOTA: must be a number of CPUs like 0.5, or none, is '$quota'"
+  choose TURNMETER_MEMORY="${memory/none/0}" # 0: no limit
+  choose TURNMETER_CPU_QUOTA="${quota/none/0}"
   if [ "$(plan_member placement)" = shared ]; then
     all=$(cat /sys/devices/system/cpu/online)
     choose TURNMETER_CPUS_INSTRUMENT="$all"
