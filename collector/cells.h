@@ -21,9 +21,6 @@ struct error;
 /* The coverage asked of intervals, where no hypothesis asks for more. */
 #define CELL_CONFIDENCE 0.95
 
-/* The contender that is no contender but the yardstick. */
-#define CELL_YARDSTICK "floor"
-
 /* A figure (figure_key) of a cell. */
 struct cell_figure {
 	double *values; /* of cell->completed[i]; NAN: that run has none */

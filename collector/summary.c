@@ -191,6 +191,7 @@ static json_t *settings_json(const struct cells *cells)
 /* ---- ratios */
 
 struct comparison {
+	const json_t *plan;
 	const struct cells *cells;
 	json_t *cells_json; /* of the same cells, in the same order */
 	json_t *ratios;
@@ -236,9 +237,11 @@ static void add_ratio(
 	json_array_append_new(to->ratios, out);
 }
 
-static bool is_yardstick(const struct cell *cell)
+/* Its manifest, which the plan holds, says so. */
+static bool is_yardstick(const json_t *plan, const char *contender)
 {
-	return !strcmp(cell->contender, CELL_YARDSTICK);
+	const json_t *files = json_object_get(json_object_get(plan, "files"), "contenders");
+	return json_is_true(json_object_get(json_object_get(files, contender), "yardstick"));
 }
 
 /*
@@ -253,7 +256,7 @@ static void compare_group(struct comparison *to, size_t begin, size_t end, size_
 		const struct cell *cell = &cells->list[i];
 		if (!cell->figures[key].known)
 			continue;
-		if (is_yardstick(cell))
+		if (is_yardstick(to->plan, cell->contender))
 			yardstick = i;
 		else if (best == end ||
 			 cell->figures[key].median < cells->list[best].figures[key].median)
@@ -262,16 +265,16 @@ static void compare_group(struct comparison *to, size_t begin, size_t end, size_
 	for (size_t i = begin; i < end; i++) {
 		if (!cells->list[i].figures[key].known)
 			continue;
-		if (best != end && i != best && !is_yardstick(&cells->list[i]))
+		if (best != end && i != best && !is_yardstick(to->plan, cells->list[i].contender))
 			add_ratio(to, i, best, key, "best");
 		if (yardstick != end && i != yardstick)
 			add_ratio(to, i, yardstick, key, "yardstick");
 	}
 }
 
-static json_t *compare(const struct cells *cells, json_t *cells_json)
+static json_t *compare(const json_t *plan, const struct cells *cells, json_t *cells_json)
 {
-	struct comparison to = {cells, cells_json, json_array()};
+	struct comparison to = {plan, cells, cells_json, json_array()};
 	for (size_t begin = 0, end; begin < cells->count; begin = end) {
 		const struct cell *first = &cells->list[begin];
 		end = begin + 1;
@@ -339,7 +342,16 @@ static json_t *plan_json(const json_t *plan)
 		json_t *value = json_object_get(plan, copied[i]);
 		json_object_set_new(out, copied[i], value ? json_incref(value) : json_null());
 	}
-	json_object_set_new(out, "contenders", named(plan, "contenders", "title"));
+	json_t *contenders = named(plan, "contenders", "title");
+	size_t i;
+	json_t *contender;
+	json_array_foreach(contenders, i, contender)
+	{
+		const char *name = json_string_value(json_object_get(contender, "name"));
+		if (is_yardstick(plan, name))
+			json_object_set_new(contender, "yardstick", json_true());
+	}
+	json_object_set_new(out, "contenders", contenders);
 	json_object_set_new(out, "scenarios", named(plan, "scenarios", "description"));
 	return out;
 }
@@ -442,7 +454,7 @@ static json_t *make(int dir_fd, struct error *err)
 	json_object_set_new(summary, "settings", settings_json(&cells));
 	json_t *cells_json = all_cells_json(&cells);
 	json_object_set_new(summary, "cells", cells_json);
-	json_object_set_new(summary, "ratios", compare(&cells, cells_json));
+	json_object_set_new(summary, "ratios", compare(results.plan, &cells, cells_json));
 	json_object_set_new(summary, "hypotheses", hypotheses);
 	json_object_set_new(summary, "excluded", excluded_json(&results));
 	json_object_set_new(summary, "environment",

@@ -57,9 +57,22 @@ const json_t *view_ratio(
 				      : NULL;
 }
 
+static bool is_yardstick(const json_t *summary, const char *contender)
+{
+	size_t i;
+	const json_t *planned;
+	json_array_foreach(
+		json_object_get(json_object_get(summary, "plan"), "contenders"), i, planned)
+	{
+		if (!strcmp(view_text(planned, "name"), contender))
+			return view_flag(planned, "yardstick");
+	}
+	return false;
+}
+
 bool view_is_best(const json_t *summary, const json_t *cell, const char *key)
 {
-	return strcmp(view_text(cell, "contender"), CELL_YARDSTICK) &&
+	return !is_yardstick(summary, view_text(cell, "contender")) &&
 	       view_figure(cell, key).known && !view_ratio(summary, cell, key, "best");
 }
 

@@ -21,15 +21,16 @@ struct folder {
 	char sha256[DIGEST_HEX];
 };
 
-/* A folder with a plan of c and node; `hypotheses` is taken, or NULL. */
+/* A folder with a plan of c, node and the yardstick "bare"; `hypotheses` is taken, or NULL. */
 static inline struct folder folder_make(json_t *hypotheses)
 {
 	struct folder out = {.path = "/tmp/test_results.XXXXXX"};
 	if (!mkdtemp(out.path))
 		abort();
 	out.fd = open(out.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	json_auto_t *plan = json_pack("{s:s, s:[s,s], s:[s], s:[i,i]}", "name", "test",
-		"contenders", "c", "node", "scenarios", "quick", "sessions", 1, 2);
+	json_auto_t *plan = json_pack("{s:s, s:[s,s,s], s:[s], s:[i,i], s:{s:{s:{s:b}}}}", "name",
+		"test", "contenders", "c", "node", "bare", "scenarios", "quick", "sessions", 1, 2,
+		"files", "contenders", "bare", "yardstick", 1);
 	if (hypotheses)
 		json_object_set_new(plan, "hypotheses", hypotheses);
 	digest_json(plan, out.sha256);

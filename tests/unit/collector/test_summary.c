@@ -1,6 +1,7 @@
 #include "collector/summary.h"
 
 #include "collector/samples.h"
+#include "collector/summary_view.h"
 #include "common/buf.h"
 #include "tests/unit/collector/results_fixture.h"
 
@@ -491,23 +492,25 @@ static void a_value_that_is_not_above_zero_has_no_ratio(void **state)
 	folder_remove(&folder);
 }
 
-static void the_floor_is_a_yardstick_and_never_best(void **state)
+static void the_manifest_says_what_is_a_yardstick_and_never_best(void **state)
 {
 	(void)state;
 	struct folder folder = folder_make(NULL);
 	json_auto_t *records = records_of(&folder, "c", 6, 1);
-	json_auto_t *floor_records = records_of(&folder, "floor", 6, 7);
+	json_auto_t *yardstick_records = records_of(&folder, "bare", 6, 7);
 	for (size_t i = 0; i < 6; i++)
-		json_object_set_new(json_array_get(floor_records, i), "memory_peak_bytes",
+		json_object_set_new(json_array_get(yardstick_records, i), "memory_peak_bytes",
 			json_integer(4 << 20));
-	json_array_extend(records, floor_records);
+	json_array_extend(records, yardstick_records);
 	json_auto_t *summary = summary_of(&folder, records);
-	const json_t *c = cell_of(summary, "c", 2), *yardstick = cell_of(summary, "floor", 2);
+	const json_t *c = cell_of(summary, "c", 2), *yardstick = cell_of(summary, "bare", 2);
 	assert_null(ratio_of(summary, c, "memory_peak_bytes", "best"));
 	assert_null(ratio_of(summary, yardstick, "memory_peak_bytes", "best"));
 	const json_t *ratio = ratio_of(summary, c, "memory_peak_bytes", "yardstick");
 	CLOSE(number_at(ratio, "ratio"), 2);
-	assert_string_equal(text_of(ratio, "against"), "floor");
+	assert_string_equal(text_of(ratio, "against"), "bare");
+	assert_true(view_is_best(summary, c, "memory_peak_bytes"));
+	assert_false(view_is_best(summary, yardstick, "memory_peak_bytes"));
 	folder_remove(&folder);
 }
 
@@ -588,7 +591,7 @@ int main(void)
 		cmocka_unit_test(a_peak_at_the_limit_reads_at_least),
 		cmocka_unit_test(emulated_runs_have_memory_and_no_times),
 		cmocka_unit_test(a_value_that_is_not_above_zero_has_no_ratio),
-		cmocka_unit_test(the_floor_is_a_yardstick_and_never_best),
+		cmocka_unit_test(the_manifest_says_what_is_a_yardstick_and_never_best),
 		cmocka_unit_test(machines_and_limits_stand_apart),
 		cmocka_unit_test(cells_of_invalid_runs_only_are_shown_as_such),
 		cmocka_unit_test(warm_ups_alone_are_no_cell),
