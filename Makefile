@@ -194,7 +194,8 @@ check:
 		"unit=$(MAKE) --no-print-directory unit" \
 		$(foreach b,$(BATS),"$(basename $(notdir $(b)))=bats --tap $(b)") \
 		"conformance=$(MAKE) --no-print-directory conformance" \
-		"clients=$(MAKE) --no-print-directory clients"
+		"clients=$(MAKE) --no-print-directory clients" \
+		"report-page=$(MAKE) --no-print-directory report-test"
 
 .PHONY: unit-programs
 unit-programs: $(UNIT_TESTS)
@@ -213,6 +214,22 @@ clients: $(PREFIX)/bin/mockllm $(PREFIX)/bin/tmtool runtimes tests/clients/node_
 tests/clients/node_modules/.package-lock.json: tests/clients/package-lock.json
 	npm ci --prefix tests/clients --silent --ignore-scripts
 	@touch $@
+
+## report-test: report.html in Debian's Chromium: figures, filters, keyboard, hostile names, axe
+REPORT_MODULES := tests/report/node_modules/.package-lock.json
+.PHONY: report-test
+report-test: $(PREFIX)/bin/collector runtimes $(REPORT_MODULES) $(BUILD)/page/plot.js
+	@scripts/deps.sh browser
+	@BUILD=$(BUILD) $(PREFIX)/runtimes/node --test --test-reporter=tap tests/report/report.test.mjs
+$(REPORT_MODULES): tests/report/package-lock.json
+	npm ci --prefix tests/report --silent --ignore-scripts
+	@touch $@
+
+## bench-report: load and filter times of a page of 10,000 runs, ends in one JSON line, fails on a missed bound
+.PHONY: bench-report
+bench-report: $(PREFIX)/bin/collector runtimes $(REPORT_MODULES)
+	@scripts/deps.sh browser
+	@BUILD=$(BUILD) $(PREFIX)/runtimes/node tests/report/bench.mjs
 
 ## lint: formatting, clang-tidy, shellcheck, and a build with warnings as errors (gcc and clang)
 .PHONY: lint

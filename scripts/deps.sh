@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that the Debian packages of one or more sets are installed.
-#   scripts/deps.sh build|test|lint|static|arm64|vm|images|registry …
+#   scripts/deps.sh build|test|lint|static|arm64|vm|images|registry|browser …
 # As root on Debian it installs what is missing, after saying so; otherwise it prints the command
 # that would and exits 1. Silent when nothing is missing.
 set -euo pipefail
@@ -14,9 +14,10 @@ packages_of() {
   vm) echo mmdebstrap debian-archive-keyring qemu-system-x86 qemu-system-arm e2fsprogs kmod cpio xz-utils jq ;;
   images) echo mmdebstrap debian-archive-keyring jq binutils ;;
   registry) echo docker-registry ;;
+  browser) echo chromium fonts-dejavu-core ;;
   static) echo dpkg-dev autoconf automake libtool ;;
   *)
-    echo "deps.sh: unknown set '$1': must be build, test, lint, static, arm64, vm, images or registry" >&2
+    echo "deps.sh: unknown set '$1': must be build, test, lint, static, arm64, vm, images, registry or browser" >&2
     exit 2
     ;;
   esac

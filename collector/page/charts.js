@@ -38,11 +38,11 @@ function valueAxis(values) {
 	const hi = values.reduce((a, b) => Math.max(a, b), -Infinity);
 	if (lo > 0) {
 		const pad = hi > lo ? (hi / lo) ** 0.06 : 2;
-		return { type: 'log', domain: [lo / pad, hi * pad], ticks: logTicks(lo / pad, hi * pad), tickFormat: tickWords };
+		return { type: 'log', domain: [lo / pad, hi * pad], ticks: logTicks(lo / pad, hi * pad) };
 	}
 	const pad = hi > lo ? (hi - lo) * 0.06 : 1;
 	const from = lo < 0 ? lo - pad : 0;
-	return { type: 'linear', domain: [from, hi + pad], ticks: evenTicks(from, hi + pad), tickFormat: tickWords };
+	return { type: 'linear', domain: [from, hi + pad], ticks: evenTicks(from, hi + pad) };
 }
 
 function tickWords(value) {
@@ -57,10 +57,30 @@ function sessionsAxis(counts, width) {
 	const domain = [lo / pad, hi * pad];
 	const place = (n) => (Math.log(n / domain[0]) / Math.log(domain[1] / domain[0])) * width;
 	const ticks = [];
-	for (const n of counts) {
-		if (!ticks.length || place(n) - place(ticks[ticks.length - 1]) >= 36) ticks.push(n);
+	for (const n of [...counts].reverse()) {
+		if (!ticks.length || place(ticks[0]) - place(n) >= 36) ticks.unshift(n);
 	}
-	return { type: 'log', domain, ticks, tickFormat: tickWords, label: 'concurrent sessions →', labelAnchor: 'center' };
+	return { type: 'log', domain, ticks };
+}
+
+// The scale of an axis; its ticks are marks, since Plot leaves out labels of logarithmic ones.
+function scaleOf({ type, domain }) {
+	return { type, domain, axis: null };
+}
+
+function axisBelow({ ticks }, label) {
+	return [
+		Plot.gridX(ticks),
+		Plot.axisX(ticks, { text: tickWords, label: `${label} →`, labelAnchor: 'center', labelArrow: 'none', labelOffset: 36 }),
+	];
+}
+
+function axisLeft({ ticks }, label) {
+	return [Plot.gridY(ticks), Plot.axisY(ticks, { text: tickWords, label: `↑ ${label}`, labelArrow: 'none' })];
+}
+
+function namesLeft() {
+	return Plot.axisY({ tickSize: 0, label: null, text: (name) => shortened(titleOf(name), 19) });
 }
 
 // ---- marks of our own
@@ -68,7 +88,7 @@ function sessionsAxis(counts, width) {
 /* Many points as one path a colour: ten thousand elements would be slow. */
 function rawPoints(points, x, y) {
 	return (index, scales, channels, dimensions) => {
-		const group = svgEl('g', { 'aria-label': 'single runs', 'stroke-linecap': 'round', 'stroke-width': 6, 'stroke-opacity': 0.5, fill: 'none' });
+		const group = svgEl('g', { 'data-mark': 'single runs', 'stroke-linecap': 'round', 'stroke-width': 6, 'stroke-opacity': 0.5, fill: 'none' });
 		const paths = new Map();
 		const middle = scales.y.bandwidth ? scales.y.bandwidth() / 2 : 0;
 		for (const point of points) {
@@ -83,7 +103,7 @@ function rawPoints(points, x, y) {
 /* The name of each line at its end, moved apart where they meet. */
 function lineLabels(series) {
 	return (index, scales, channels, dimensions) => {
-		const group = svgEl('g', { 'aria-label': 'names', 'font-size': 12.5, 'text-anchor': 'start' });
+		const group = svgEl('g', { 'data-mark': 'names', 'font-size': 12.5, 'text-anchor': 'start' });
 		const right = dimensions.width - dimensions.marginRight;
 		const labels = series
 			.map(({ contender, points }) => {
@@ -126,10 +146,21 @@ function hover(points, x, y) {
 
 // ---- charts
 
+// Plot labels the groups of its marks, which only an element with a role may be: it is one picture.
+function unlabel(svg) {
+	for (const group of svg.querySelectorAll('[aria-label]')) {
+		group.dataset.mark = group.getAttribute('aria-label');
+		group.removeAttribute('aria-label');
+	}
+}
+
 function describe(svg, label) {
 	svg.classList.add('chart');
 	svg.setAttribute('role', 'img');
 	svg.setAttribute('aria-label', label);
+	unlabel(svg);
+	// what is hovered is drawn later
+	new MutationObserver(() => unlabel(svg)).observe(svg, { childList: true, subtree: true });
 	return svg;
 }
 
@@ -152,6 +183,8 @@ function linesChart({ label, unit, series, raw, width, height = 330 }) {
 	const counts = [...new Set(points.map((point) => point.x))].sort((a, b) => a - b);
 	const banded = points.filter((point) => known(point.top));
 	const ranged = points.filter((point) => known(point.lo) && point.lo < point.hi);
+	const across = sessionsAxis(counts, width - 52 - LABEL_WIDTH);
+	const up = valueAxis([...points.flatMap((point) => [point.y, point.lo, point.hi, point.top].filter(known)), ...raw.map((point) => point.y)]);
 	const svg = Plot.plot({
 		width,
 		height,
@@ -160,14 +193,12 @@ function linesChart({ label, unit, series, raw, width, height = 330 }) {
 		marginTop: 26,
 		marginBottom: 40,
 		style: { fontSize: '12px', fontFamily: 'inherit' },
-		x: { ...sessionsAxis(counts, width - 52 - LABEL_WIDTH), grid: true },
-		y: {
-			...valueAxis([...points.flatMap((point) => [point.y, point.lo, point.hi, point.top].filter(known)), ...raw.map((point) => point.y)]),
-			grid: true,
-			label: `↑ ${unit}`,
-		},
+		x: scaleOf(across),
+		y: scaleOf(up),
 		...scalesOf(drawn.map((one) => one.contender)),
 		marks: [
+			axisBelow(across, 'concurrent sessions'),
+			axisLeft(up, unit),
 			Plot.areaY(banded, { x: 'x', y1: 'y', y2: 'top', z: 'contender', fill: 'contender', fillOpacity: 0.14 }),
 			Plot.ruleX(banded, { x: 'x', y1: 'y', y2: 'top', stroke: 'contender', strokeOpacity: 0.3 }),
 			raw.length ? rawPoints(raw, (point) => point.x, (point) => point.y) : null,
@@ -181,12 +212,14 @@ function linesChart({ label, unit, series, raw, width, height = 330 }) {
 	return { svg: describe(svg, label), points, place: (point) => [svg.scale('x').apply(point.x), svg.scale('y').apply(point.y)] };
 }
 
-/* A row a contender on one axis: single runs, interval, median, the value in words at its end. */
-function rowsChart({ label, unit, points, raw, width, logarithmic = true }) {
+/* A row a contender on one axis: single runs, interval or what is up to p99, median, the value in words at its end. */
+function rowsChart({ label, unit, points, raw, width }) {
 	if (!points.length) return null;
 	const names = points.map((point) => point.contender);
-	const values = [...points.flatMap((point) => [point.y, point.lo ?? point.y, point.hi ?? point.y]), ...raw.map((point) => point.y)];
-	const axis = logarithmic ? valueAxis(values) : { ...valueAxis([0, ...values]) };
+	const ranged = points
+		.map((point) => ({ ...point, from: point.lo ?? point.y, to: point.hi ?? point.top ?? point.y }))
+		.filter((point) => point.from < point.to);
+	const axis = valueAxis([...points.map((point) => point.y), ...ranged.flatMap((point) => [point.from, point.to]), ...raw.map((point) => point.y)]);
 	const svg = Plot.plot({
 		width,
 		height: 30 * names.length + 62,
@@ -195,14 +228,14 @@ function rowsChart({ label, unit, points, raw, width, logarithmic = true }) {
 		marginTop: 8,
 		marginBottom: 40,
 		style: { fontSize: '12px', fontFamily: 'inherit' },
-		x: { ...axis, grid: true, label: `${unit} →`, labelAnchor: 'center' },
-		y: { type: 'band', domain: names, label: null, tickSize: 0, tickFormat: (name) => shortened(titleOf(name), 19) },
+		x: scaleOf(axis),
+		y: { type: 'band', domain: names, axis: null },
 		...scalesOf(names),
 		marks: [
+			axisBelow(axis, unit),
+			namesLeft(),
 			raw.length ? rawPoints(raw, (point) => point.y, (point) => point.contender) : null,
-			logarithmic
-				? Plot.ruleY(points.filter((point) => point.lo < point.hi), { y: 'contender', x1: 'lo', x2: 'hi', stroke: 'contender', strokeWidth: 1.7 })
-				: Plot.barX(points, { y: 'contender', x1: 0, x2: 'y', fill: 'contender', fillOpacity: 0.35, insetTop: 5, insetBottom: 5 }),
+			Plot.ruleY(ranged, { y: 'contender', x1: 'from', x2: 'to', stroke: 'contender', strokeWidth: 1.7 }),
 			Plot.dot(points, { y: 'contender', x: 'y', symbol: 'contender', fill: 'contender', stroke: 'var(--card)', r: SYMBOL_SIZE }),
 			Plot.text(points, { y: 'contender', text: 'shown', frameAnchor: 'right', textAnchor: 'start', dx: 8, fill: 'var(--ink)', fontWeight: 600 }),
 			hover([...points, ...raw], 'y', 'contender'),
@@ -227,6 +260,7 @@ function stacksChart({ label, unit, rows, width }) {
 	});
 	const most = bars.reduce((max, bar) => Math.max(max, bar.x2), 0);
 	if (!most) return null;
+	const axis = { type: 'linear', domain: [0, most * 1.02], ticks: evenTicks(0, most * 1.02) };
 	const svg = Plot.plot({
 		width,
 		height: 30 * rows.length + 58,
@@ -235,9 +269,11 @@ function stacksChart({ label, unit, rows, width }) {
 		marginTop: 4,
 		marginBottom: 40,
 		style: { fontSize: '12px', fontFamily: 'inherit' },
-		x: { domain: [0, most * 1.02], ticks: evenTicks(0, most * 1.02), tickFormat: tickWords, grid: true, label: `${unit} →`, labelAnchor: 'center' },
-		y: { type: 'band', domain: rows.map((row) => row.contender), label: null, tickSize: 0, tickFormat: (name) => shortened(titleOf(name), 19) },
+		x: scaleOf(axis),
+		y: { type: 'band', domain: rows.map((row) => row.contender), axis: null },
 		marks: [
+			axisBelow(axis, unit),
+			namesLeft(),
 			Plot.barX(bars, { y: 'contender', x1: 'x1', x2: 'x2', fill: 'colour', insetTop: 4, insetBottom: 4 }),
 			Plot.text(rows, { y: 'contender', text: 'shown', frameAnchor: 'right', textAnchor: 'start', dx: 8, fill: 'var(--ink)', fontWeight: 600 }),
 			hover(bars, 'middle', 'contender'),

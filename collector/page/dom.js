@@ -99,7 +99,7 @@ function svgOf(title, pictures, legend) {
 			height += 22;
 		}
 		const copy = svg.cloneNode(true);
-		copy.querySelectorAll('[aria-label=tip]').forEach((tip) => tip.remove());
+		copy.querySelectorAll('[data-mark=tip]').forEach((tip) => tip.remove());
 		copy.setAttribute('y', height);
 		inner.push(copy);
 		height += Number(svg.getAttribute('height')) + 6;

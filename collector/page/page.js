@@ -3,8 +3,14 @@
 
 const OPEN_ROWS_MAX = 12;
 
+// What is selected at first: the most sessions that were measured, as shipped.
+function richest() {
+	const most = (setting) => setting.cells.reduce((max, cell) => Math.max(max, cell.sessions), 0) + (setting.track === 'shipped' ? 0.5 : 0);
+	return settings.reduce((best, one) => (most(one) > most(best) ? one : best), settings[0]);
+}
+
 const state = {
-	setting: settings[0],
+	setting: richest(),
 	contenders: new Set(contenders),
 	sessions: new Set(summary.cells.map((cell) => cell.sessions)),
 	at: null, // the number of sessions of the overview; null: the highest
@@ -206,7 +212,7 @@ function overview() {
 		pick,
 		el(
 			'div',
-			{ class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Overview' },
+			{ class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'At a glance, table' },
 			el('table', { class: 'overview' }, el('thead', null, el('tr', null, el('th', { scope: 'col' }, 'Contender'), head)), el('tbody', null, body)),
 		),
 		el(
@@ -219,14 +225,23 @@ function overview() {
 
 // ---- figures: a chart, buttons and a table each
 
+function picturesOf(pictures, abreast) {
+	const told = el('p', { class: 'told', 'aria-live': 'polite' });
+	for (const picture of pictures) walkable(picture, told);
+	return el(
+		'div',
+		{ class: 'pictures', 'data-columns': abreast },
+		pictures.map(({ svg, title }) => el('div', null, title ? el('h4', null, title) : null, svg)),
+		told,
+	);
+}
+
 /* pictures may hold null (nothing to draw); a figure without any is left out. */
-function figure({ id, title, explained, wide, pictures, legend, columns, rows, after }) {
+function figure({ id, title, explained, wide, pictures, abreast = 1, legend, columns, rows, after }) {
 	const drawn = pictures.filter(Boolean);
 	if (!drawn.length) return null;
 	const name = fileName(summary.plan.name, id);
 	const button = (text, does) => el('button', { type: 'button', 'aria-label': `Save ${title} as ${text}`, onclick: does }, text);
-	const told = el('p', { class: 'told', 'aria-live': 'polite' });
-	for (const picture of drawn) walkable(picture, told);
 	return el(
 		'figure',
 		{ id: `figure-${id}`, class: wide ? 'wide' : null },
@@ -243,8 +258,7 @@ function figure({ id, title, explained, wide, pictures, legend, columns, rows, a
 			),
 		),
 		legend ? el('ul', { class: 'legend' }, legend.map(({ label, colour }) => el('li', null, svgEl('svg', { class: 'key', viewBox: '0 0 11 11', 'aria-hidden': 'true' }, svgEl('rect', { width: 11, height: 11, rx: 2, fill: colour })), label))) : null,
-		el('div', { class: drawn.length > 1 ? 'pictures' : 'picture' }, drawn.map(({ svg, title: panel }) => (panel ? el('div', null, el('h4', null, panel), svg) : svg))),
-		told,
+		picturesOf(drawn, abreast),
 		after ?? null,
 		later('Table', () => table(columns, rows, `${title}, table`), `table-${id}`),
 	);
@@ -376,11 +390,18 @@ function linesFigure({ id, title, explained, key, topKey, topTitle }, width) {
 		...(topKey ? [{ title: topTitle, name: `${topKey} pooled`, value: (cell) => valueOf(cell, topKey), shown: (cell) => shownFigure(cell, topKey), number: true }] : []),
 		...outcomeColumns(),
 	];
+	const raw = known.flatMap((cell) => runsOf(cell, key));
+	const points = series.flatMap((one) => one.points).sort((a, b) => a.y - b.y);
+	const single = countsOf(known).length === 1;
 	return figure({
 		id,
 		title,
 		explained,
-		pictures: [linesChart({ label: `${title} by number of sessions; the table below has the values`, unit, series, raw: known.flatMap((cell) => runsOf(cell, key)), width })],
+		pictures: [
+			single
+				? rowsChart({ label: `${title}; the table below has the values`, unit, points, raw, width })
+				: linesChart({ label: `${title} by number of sessions; the table below has the values`, unit, series, raw, width }),
+		],
 		columns: all,
 		rows: cells,
 		after: failedNote(cells, key),
@@ -429,10 +450,22 @@ function partsRow(cell) {
 	};
 }
 
-function partsFigure(width) {
+/*
+ * A picture for each number of sessions: a common scale would hide the small ones. Beyond three, those that are not
+ * the overview's are drawn when they are asked for.
+ */
+function partsFigure() {
 	const cells = selectedCells().filter((cell) => cell.memory_at_peak);
 	const counts = countsOf(cells).reverse();
+	const first = counts.length <= 3 ? counts : counts.filter((count) => count === atNow());
+	const rest = counts.filter((count) => !first.includes(count));
 	const unknown = new Set(cells.flatMap((cell) => partsRow(cell).unknown));
+	const abreast = Math.min(first.length, 2);
+	const pictureOf = (across) => (count) => {
+		const rows = cells.filter((cell) => cell.sessions === count).map(partsRow);
+		const picture = stacksChart({ label: `Parts of the memory at its peak, ${plural(count, 'session')}; the table below has the values`, unit: 'MiB', rows, width: widthOf(across, true) });
+		return picture && { ...picture, title: plural(count, 'session') };
+	};
 	const mib = (member) => ({
 		value: (cell) => cell.memory_at_peak[member] ?? null,
 		shown: (cell) => (typeof cell.memory_at_peak[member] === 'number' ? shown(cell.memory_at_peak[member] / MIB) : ''),
@@ -443,12 +476,9 @@ function partsFigure(width) {
 		title: 'What the memory is at its peak',
 		explained: 'of the run with the median peak, from the sample with the highest total; the remainder is what the samples do not explain',
 		wide: true,
+		abreast,
 		legend: PARTS,
-		pictures: counts.map((count) => {
-			const rows = cells.filter((cell) => cell.sessions === count).map(partsRow);
-			const picture = stacksChart({ label: `Parts of the memory at its peak, ${plural(count, 'session')}; the table below has the values`, unit: 'MiB', rows, width: counts.length > 1 ? width : 2 * width });
-			return picture && { ...picture, title: plural(count, 'session') };
-		}),
+		pictures: first.map(pictureOf(abreast)),
 		columns: [
 			...cellColumns(),
 			{ title: 'run', value: (cell) => cell.memory_at_peak.run, number: true },
@@ -456,7 +486,10 @@ function partsFigure(width) {
 			{ title: 'peak, MiB', name: 'memory_peak_bytes', ...mib('memory_peak_bytes') },
 		],
 		rows: cells,
-		after: unknown.size ? el('p', { class: 'note' }, `* not told by the kernel: ${[...unknown].join(', ')}`) : null,
+		after: [
+			unknown.size ? el('p', { class: 'note' }, `* not told by the kernel: ${[...unknown].join(', ')}`) : null,
+			rest.length ? later('At other numbers of sessions', () => picturesOf(rest.map(pictureOf(2)).filter(Boolean), 2), 'parts-rest') : null,
+		],
 	});
 }
 
@@ -478,11 +511,14 @@ function sizes() {
 		);
 }
 
-function sizesFigure(width) {
+function sizesFigure() {
 	const rows = sizes();
 	const kinds = [...new Set(rows.map((row) => row.kind))];
+	const width = widthOf(Math.min(kinds.length, 3));
 	return figure({
 		id: 'sizes',
+		wide: kinds.length > 1,
+		abreast: Math.min(kinds.length, 3),
 		title: 'Sizes',
 		explained: 'what must be shipped; logarithmic',
 		pictures: kinds.map((kind) => {
@@ -502,8 +538,9 @@ function sizesFigure(width) {
 	});
 }
 
-function floorFigure(width) {
+function floorFigure() {
 	const { headline, memory } = state.setting;
+	const width = widthOf(3);
 	const figures = [
 		[`${headline}.p50`, headline === 'overhead_ms' ? 'overhead, median' : 'turn gap, median'],
 		[memory, 'memory peak'],
@@ -520,6 +557,7 @@ function floorFigure(width) {
 		title: 'Times the floor',
 		explained: 'ratio to the yardstick, the loop on raw sockets, within blocks; with its interval',
 		wide: true,
+		abreast: 3,
 		pictures: figures.map(([key, label]) => {
 			const of = rows.filter((row) => row.key === key);
 			const series = contenders.map((name) => ({
@@ -556,7 +594,7 @@ function charts(width) {
 	const overhead = headline === 'overhead_ms';
 	return el(
 		'div',
-		{ class: 'charts' },
+		{ class: room >= WIDE ? 'charts two' : 'charts' },
 		linesFigure(
 			{
 				id: 'overhead',
@@ -571,9 +609,9 @@ function charts(width) {
 		linesFigure({ id: 'memory', title: 'Memory peak', explained: 'median over runs with its interval', key: memory }, width),
 		linesFigure({ id: 'cpu', title: 'CPU per turn', explained: 'median over runs with its interval', key: 'cpu_usec_per_turn' }, width),
 		startupFigure(width),
-		partsFigure(width),
-		sizesFigure(width),
-		floorFigure(width),
+		partsFigure(),
+		sizesFigure(),
+		floorFigure(),
 	);
 }
 
@@ -594,7 +632,7 @@ function hypotheses() {
 	];
 	return [
 		el('p', { class: 'soft' }, `Written into the plan before its first run; decided by the interval at ${(100 * list[0].confidence).toFixed(2)}% each.`),
-		table(columns, list, 'Hypotheses'),
+		table(columns, list, 'Hypotheses, table'),
 	];
 }
 
@@ -619,8 +657,8 @@ function outcomes() {
 	return [
 		el('p', null, el('strong', { class: completed < attempted ? 'bad' : 'good' }, `${THOUSANDS.format(completed)} of ${THOUSANDS.format(attempted)}`), ' attempted runs ended well.'),
 		el('p', { class: 'soft' }, 'What a contender causes is a result; a cell with more than 10% failed runs has no figures, since its best runs alone would flatter it.'),
-		failures.length ? later(`Runs that did not end well (${failures.length})`, () => table(failed, failures, 'Runs that did not end well'), 'failures', failures.length <= OPEN_ROWS_MAX) : null,
-		later('Completed of attempted, by cell', () => table(columns, cells, 'Completed of attempted'), 'table-outcomes', cells.length <= OPEN_ROWS_MAX),
+		failures.length ? later(`Runs that did not end well (${failures.length})`, () => table(failed, failures, 'Runs that did not end well, table'), 'failures', failures.length <= OPEN_ROWS_MAX) : null,
+		later('Completed of attempted, by cell', () => table(columns, cells, 'Completed of attempted, table'), 'table-outcomes', cells.length <= OPEN_ROWS_MAX),
 	];
 }
 
@@ -636,7 +674,7 @@ function excluded() {
 	];
 	return [
 		el('p', { class: 'soft' }, 'Excluded for faults of the instrument or the machine, never for what a contender did; run again at the end of the plan.'),
-		later(plural(list.length, 'run'), () => table(columns, list, 'Runs that do not count'), 'table-excluded', list.length <= OPEN_ROWS_MAX),
+		later(plural(list.length, 'run'), () => table(columns, list, 'Runs that do not count, table'), 'table-excluded', list.length <= OPEN_ROWS_MAX),
 	];
 }
 
@@ -676,14 +714,14 @@ function contendersTable() {
 	const beliefs = names.filter(believed);
 	return [
 		el('h3', null, 'Contenders, under these limits'),
-		table(columns, names, 'Contenders'),
+		table(columns, names, 'Contenders, table'),
 		beliefs.length ? el('h3', null, 'What they believe of their CPUs and memory') : null,
 		beliefs.length ? factList(Object.fromEntries(beliefs.map((name) => [name, believed(name)]))) : null,
 	];
 }
 
 function environment() {
-	const { contenders: unused, ...machine } = summary.environment ?? {};
+	const { contenders: shownAbove, doctor, ...machine } = summary.environment ?? {};
 	const { limits, bounds, run_timeout_s, repetitions, seed } = summary.plan;
 	return [
 		contendersTable(),
@@ -691,7 +729,9 @@ function environment() {
 		factList({ limits, bounds, run_timeout_s, repetitions, seed }),
 		el('h3', null, 'Scenarios'),
 		factList(Object.fromEntries((summary.plan.scenarios ?? []).map(({ name, description }) => [name, description]))),
-		later('Environment', () => factList(machine), 'environment-facts', true),
+		doctorTable(),
+		el('h3', null, 'Environment'),
+		factList(machine),
 	];
 }
 
@@ -715,18 +755,25 @@ function definitions() {
 
 // ---- the head, and what the doctor and the summary warn of
 
-function warnings() {
-	const checks = summary.environment?.doctor ?? summary.environment?.checks ?? [];
-	const list = Array.isArray(checks) ? checks.filter((check) => check.status === 'warn' || check.status === 'fail') : [];
-	return [
-		...(summary.notes ?? []).map((note) => clean(note)),
-		...list.map((check) => clean(`${check.id}: ${check.found}${check.remedy ? `. ${check.remedy}` : ''}`)),
+function doctorTable() {
+	const findings = Array.isArray(summary.environment?.doctor) ? summary.environment.doctor : [];
+	const columns = [
+		{ title: 'what', value: (finding) => finding.id },
+		{ title: 'status', value: (finding) => finding.status, mark: (finding) => (finding.status === 'ok' ? 'good' : 'bad') },
+		{ title: 'found', value: (finding) => finding.found, wrap: true },
 	];
+	return findings.length ? [el('h3', null, 'What the doctor found before the first run'), table(columns, findings, 'Findings of the doctor')] : [];
+}
+
+function warnings() {
+	const list = summary.warnings ?? [];
+	if (!list.length) return null;
+	return later(`${plural(list.length, 'warning')} of the doctor about this machine`, () => el('ul', null, list.map(({ id, found }) => el('li', null, `${clean(id)}: ${clean(found)}`))), 'warnings');
 }
 
 function head() {
 	const machine = summary.environment?.machine ?? {};
-	const notes = warnings();
+	const notes = (summary.notes ?? []).map(clean);
 	const facts = [
 		`${plural(summary.runs, 'run')}, ${THOUSANDS.format(summary.warm_ups)} of them warm-ups, ${summary.excluded.length} excluded`,
 		summary.started_at,
@@ -737,6 +784,7 @@ function head() {
 		summary.plan.description ? el('p', null, clean(summary.plan.description)) : null,
 		el('p', { class: 'soft' }, facts.filter(Boolean).map(clean).join(' · '), ' · plan ', el('code', null, clean(summary.plan_sha256).slice(0, 12))),
 		notes.length ? el('ul', { class: 'notes' }, notes.map((note) => el('li', null, note))) : null,
+		warnings(),
 	];
 }
 
@@ -784,7 +832,7 @@ function filters() {
 		el(
 			'fieldset',
 			null,
-			el('legend', null, 'Contenders'),
+			el('legend', null, 'Contenders, table'),
 			names.map((name) =>
 				box('contender', clean(name), state.contenders.has(name), [swatch(name), titleOf(name)], (on) => update({ contenders: toggled(state.contenders, name, on) })),
 			),
@@ -819,10 +867,22 @@ function filters() {
 
 const parts = {};
 
+const GAP = 18; // between figures and between the pictures in one, as in page.css
+const PADDING = 38;
+const WIDE = 1000;
+
+// Read once a change of the window's width: asking in the midst of a change would lay out the page each time.
+let room = 1100;
+
+// Of a picture in a figure of its own, two of which are side by side where there is room.
 function chartWidth() {
-	const inner = parts.charts.clientWidth || 1100;
-	const columns = inner >= 1000 ? 2 : 1;
-	return Math.max(320, Math.floor((inner - (columns - 1) * 18) / columns) - 38);
+	return Math.floor(room >= WIDE ? (room - GAP) / 2 : room) - PADDING;
+}
+
+// Of pictures in one figure, which is a wide one if several are abreast (or `wide`).
+function widthOf(abreast, wide = false) {
+	if (room < WIDE || (abreast === 1 && !wide)) return chartWidth();
+	return Math.floor((room - PADDING - (abreast - 1) * GAP) / abreast);
 }
 
 function draw() {
@@ -884,11 +944,12 @@ function start() {
 	);
 	parts.hypotheses.append(...[hypotheses()].flat());
 	parts.definitions.append(...definitions());
+	const measure = () => parts.charts.clientWidth || room;
+	room = measure();
 	draw();
-	let width = chartWidth();
 	new ResizeObserver(() => {
-		if (chartWidth() === width) return;
-		width = chartWidth();
+		if (measure() === room) return;
+		room = measure();
 		draw();
 	}).observe(parts.charts);
 	addEventListener('beforeprint', () => {
