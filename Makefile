@@ -183,12 +183,12 @@ SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-
 ## deps: install the Debian packages that building, testing and linting need (as root)
 .PHONY: deps
 deps:
-	@scripts/deps.sh build test lint
+	@scripts/deps.sh build test browser lint
 
 ## check: build and run every test; ends in "N passed, N failed"
 .PHONY: check
 check:
-	@scripts/deps.sh build test
+	@scripts/deps.sh build test browser
 	@$(MAKE) --no-print-directory all runtimes unit-programs
 	@BUILD=$(BUILD) scripts/check.sh \
 		"unit=$(MAKE) --no-print-directory unit" \

@@ -24,9 +24,9 @@ function titleOf(contender) {
 	return planned.get(contender)?.title || clean(contender);
 }
 
-// The floor is no contender: it is never the best, and the others may be read as multiples of it.
+// No contender, as its manifest says: it is never the best, and the others may be read as multiples of it.
 function isYardstick(contender) {
-	return planned.get(contender)?.item.yardstick ?? contender === 'floor';
+	return planned.get(contender)?.item.yardstick === true;
 }
 
 const COLOURS = 8;

@@ -49,7 +49,7 @@ function intervalWords({ lo, hi, confidence, n }, size = 1) {
 	return confidence ? `[${words(lo / size)}, ${words(hi / size)}]` : `${words(lo / size)}–${words(hi / size)}`;
 }
 
-const yardstick = (name) => name === 'floor';
+const yardstick = (name) => name === 'floor'; // by its manifest, in the plans of the generator
 
 function figureOf(cell, key) {
 	const figure = cell.figures[key];
