@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/json.h"
+#include "common/json_schema.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,59 +19,67 @@ struct hypothesis {
 	size_t key;
 	const char *left, *right, *scenario; /* right is NULL: left's median itself */
 	int64_t sessions;
+	const json_t *cells;
 };
 
-static int read_cells(const json_t *object, const char *where, const char *path,
-	struct hypothesis *out, struct error *err)
-{
-	auto_free char *inner = xasprintf("%s.cells", path);
-	const struct json_field fields[] = {
-		{"left", JSON_FIELD_TEXT, false, &out->left, 1, NAME_MAX_BYTES, 0, 0,
-			"a contender of the plan"},
-		{"right", JSON_FIELD_TEXT, true, &out->right, 1, NAME_MAX_BYTES, 0, 0,
-			"another, which left is divided by; absent: left's median itself"},
-		{"scenario", JSON_FIELD_TEXT, false, &out->scenario, 1, NAME_MAX_BYTES, 0, 0,
-			"a scenario of the plan"},
-		{"sessions", JSON_FIELD_INT, false, &out->sessions, 1, 10000, 0, 0,
-			"a number of sessions of the plan"},
-	};
-	return json_read_fields(object, where, inner, fields, sizeof fields / sizeof *fields, err);
-}
+static const struct json_field cell_fields[] = {
+	{"left", JSON_FIELD_TEXT, false, JSON_AT(struct hypothesis, left), 1, NAME_MAX_BYTES, 0, 0,
+		"a contender of the plan"},
+	{"right", JSON_FIELD_TEXT, true, JSON_AT(struct hypothesis, right), 1, NAME_MAX_BYTES, 0, 0,
+		"another, which left is divided by; absent: left's median itself"},
+	{"scenario", JSON_FIELD_TEXT, false, JSON_AT(struct hypothesis, scenario), 1,
+		NAME_MAX_BYTES, 0, 0, "a scenario of the plan"},
+	{"sessions", JSON_FIELD_INT, false, JSON_AT(struct hypothesis, sessions), 1, 10000, 0, 0,
+		"a number of sessions of the plan"},
+};
+enum { CELL_FIELDS = sizeof cell_fields / sizeof *cell_fields };
+
+static const struct json_field hypothesis_fields[] = {
+	{"statement", JSON_FIELD_TEXT, false, JSON_AT(struct hypothesis, statement), 1,
+		STATEMENT_MAX, 0, 0, "what is claimed, in words"},
+	{"figure", JSON_FIELD_TEXT, false, JSON_AT(struct hypothesis, figure), 1, NAME_MAX_BYTES, 0,
+		0, "a figure of docs/method.md; of a per-turn one a statistic: overhead_ms.p50"},
+	{"cells", JSON_FIELD_OBJECT, false, JSON_AT(struct hypothesis, cells), 0, 0, 0, 0,
+		"what is compared"},
+	{"relation", JSON_FIELD_TEXT, false, JSON_AT(struct hypothesis, relation), 1, 2, 0, 0,
+		"<, <=, > or >="},
+	{"threshold", JSON_FIELD_REAL, false, JSON_AT(struct hypothesis, threshold), 0, 0, -1e18,
+		1e18, "of the ratio, or in the figure's unit"},
+};
+enum { HYPOTHESIS_FIELDS = sizeof hypothesis_fields / sizeof *hypothesis_fields };
+
+static const char *const relations[] = {"<", "<=", ">", ">=", NULL};
 
 static int read_hypothesis(const json_t *object, const char *where, const char *path,
 	struct hypothesis *out, struct error *err)
 {
 	*out = (struct hypothesis){.relation = "", .left = "", .scenario = ""};
-	const json_t *cells;
-	const struct json_field fields[] = {
-		{"statement", JSON_FIELD_TEXT, false, &out->statement, 1, STATEMENT_MAX, 0, 0,
-			"what is claimed, in words"},
-		{"figure", JSON_FIELD_TEXT, false, &out->figure, 1, NAME_MAX_BYTES, 0, 0,
-			"a figure of docs/method.md; of a per-turn one a statistic: "
-			"overhead_ms.p50"},
-		{"cells", JSON_FIELD_OBJECT, false, &cells, 0, 0, 0, 0, "what is compared"},
-		{"relation", JSON_FIELD_TEXT, false, &out->relation, 1, 2, 0, 0, "<, <=, > or >="},
-		{"threshold", JSON_FIELD_REAL, false, &out->threshold, 0, 0, -1e18, 1e18,
-			"of the ratio, or in the figure's unit"},
-	};
 	if (!json_is_object(object))
 		return error_set(err, 0, "%s: %s: must be an object, is %s", where, path,
 			json_describe(object));
-	if (json_read_fields(object, where, path, fields, sizeof fields / sizeof *fields, err) ||
-		read_cells(cells, where, path, out, err))
+	auto_free char *cells = xasprintf("%s.cells", path);
+	auto_free char *relation = xasprintf("%s.relation", path);
+	if (json_read_struct(object, where, path, hypothesis_fields, HYPOTHESIS_FIELDS, out, err) ||
+		json_read_struct(out->cells, where, cells, cell_fields, CELL_FIELDS, out, err))
 		return -1;
 	out->key = figure_key_find(out->figure);
 	if (out->key == figure_keys_count)
 		return error_set(err, 0, "%s: %s.figure: there is no figure \"%s\"%s", where, path,
 			out->figure,
 			figure_find(out->figure) ? ", it needs a statistic like .p50" : "");
-	static const char *const relations[] = {"<", "<=", ">", ">="};
-	for (size_t i = 0; i < sizeof relations / sizeof *relations; i++) {
-		if (!strcmp(out->relation, relations[i]))
-			return 0;
-	}
-	return error_set(err, 0, "%s: %s.relation: must be <, <=, > or >=, is \"%s\"", where, path,
-		out->relation);
+	return json_check_choice(out->relation, relations, where, relation, err);
+}
+
+json_t *hypotheses_schema(void)
+{
+	json_t *schema = json_schema_of(hypothesis_fields, HYPOTHESIS_FIELDS, false);
+	json_t *keys = json_array();
+	for (size_t i = 0; i < figure_keys_count; i++)
+		json_array_append_new(keys, json_string(figure_key(i)->name));
+	json_schema_refine(schema, "figure", json_pack("{s:o}", "enum", keys));
+	json_schema_refine(schema, "cells", json_schema_of(cell_fields, CELL_FIELDS, false));
+	json_schema_choices(schema, "relation", relations);
+	return schema;
 }
 
 /* Names that the plan does not have would leave the hypothesis undecided for ever. */
@@ -160,6 +169,7 @@ static const struct cell *find_cell(const struct cells *cells, const char *conte
 
 struct finding {
 	bool estimated, interval;
+	bool at_least, at_most; /* a peak stood at its limit: no end on that side */
 	double value, lo, hi;
 	size_t pairs;
 	const char *why;
@@ -184,6 +194,7 @@ static void find_median(const struct cell *cell, size_t key, double confidence, 
 	out->value = figure->median;
 	out->lo = interval.lo;
 	out->hi = interval.hi;
+	out->at_least = figure->at_least;
 }
 
 static struct finding find(
@@ -202,11 +213,19 @@ static struct finding find(
 		if (!right ||
 			!cells_ratio(left, right, hypothesis->key, confidence, &ratio, &out.why))
 			return out;
-		out = (struct finding){true, ratio.confidence > 0, ratio.value, ratio.lo, ratio.hi,
+		out = (struct finding){true, ratio.confidence > 0,
+			left->figures[hypothesis->key].at_least,
+			right->figures[hypothesis->key].at_least, ratio.value, ratio.lo, ratio.hi,
 			ratio.pairs, NULL};
 	}
 	if (out.estimated && !out.interval)
 		out.why = "too few blocks for an interval at this confidence";
+	else if (out.at_least || out.at_most)
+		out.why =
+			out.at_least && out.at_most
+				? "both stood at their memory limit: nothing is known of the ratio"
+			: out.at_least ? "left stood at its memory limit: it is at least this"
+				       : "right stood at its memory limit: it is at most this";
 	return out;
 }
 
@@ -218,7 +237,9 @@ static const char *verdict(const struct hypothesis *hypothesis, const struct fin
 	bool less = hypothesis->relation[0] == '<', or_equal = hypothesis->relation[1] == '=';
 	/* mirrored for ">", so that "below the threshold" is the claim */
 	double threshold = less ? hypothesis->threshold : -hypothesis->threshold;
-	double lo = less ? finding->lo : -finding->hi, hi = less ? finding->hi : -finding->lo;
+	double from = finding->at_most ? -INFINITY : finding->lo;
+	double to = finding->at_least ? INFINITY : finding->hi;
+	double lo = less ? from : -to, hi = less ? to : -from;
 	if (or_equal ? hi <= threshold : hi < threshold)
 		return "supported";
 	if (or_equal ? lo > threshold : lo >= threshold)
@@ -253,6 +274,10 @@ json_t *hypotheses_judge(
 			judged, "lo", finding.interval ? json_real(finding.lo) : json_null());
 		json_object_set_new(
 			judged, "hi", finding.interval ? json_real(finding.hi) : json_null());
+		if (finding.at_least)
+			json_object_set_new(judged, "at_least", json_true());
+		if (finding.at_most)
+			json_object_set_new(judged, "at_most", json_true());
 		json_object_set_new(judged, "n", json_integer((json_int_t)finding.pairs));
 		json_object_set_new(judged, "verdict", json_string(verdict(&hypothesis, &finding)));
 		json_object_set_new(

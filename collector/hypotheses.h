@@ -26,9 +26,14 @@ int hypotheses_check(const json_t *plan, const char *where, struct error *err);
 /*
  * An array with, for each: what the plan says, "confidence" asked (1 - 0.05/m for m hypotheses),
  * "value", "lo", "hi" of the interval, "n", "verdict" ("supported", "rejected", "undecided") and
- * "reason" where there is no interval. New reference; NULL as hypotheses_check fails.
+ * "reason" where there is no interval. A memory peak that stood at its limit is at least that:
+ * "at_least" (of the median, or of left), "at_most" (of right); the interval has no end on that
+ * side. New reference; NULL as hypotheses_check fails.
  */
 json_t *hypotheses_judge(
 	const json_t *plan, const struct cells *cells, const char *where, struct error *err);
+
+/* The JSON Schema of one of a plan's. New reference. */
+json_t *hypotheses_schema(void);
 
 #endif

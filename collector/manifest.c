@@ -4,22 +4,35 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/json.h"
+#include "common/json_schema.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { TEXT_MAX = 4096, LIST_MAX = 256 };
 
+/* Patterns mean the same here and in the schema. */
+#define NAME_PATTERN "^[a-z0-9][a-z0-9-]{0,62}$"
+#define VARIABLE_PATTERN "^[A-Za-z_][A-Za-z0-9_]*$"
+#define CONTRACT_PATTERN "^(OPENAI_|AGENT_)"
+/* Nothing is looked up in PATH. */
+#define PATH_PATTERN "^(/|\\{prefix\\}/|\\{here\\}/)"
+/* HOST:PORT/NAME:TAG@DIGEST, all but NAME optional */
+#define IMAGE_PATTERN                                                                              \
+	"^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?" \
+	"(@sha256:[0-9a-f]{64})?$"
+
 int name_check(const char *name, const char *where, const char *field, struct error *err)
 {
-	bool good = islower((unsigned char)*name) || isdigit((unsigned char)*name);
-	for (const char *c = name; *c; c++)
-		good &= islower((unsigned char)*c) || isdigit((unsigned char)*c) || *c == '-';
-	if (good && strlen(name) <= MANIFEST_NAME_MAX)
+	if (json_text_matches(name, NAME_PATTERN))
 		return 0;
 	return error_set(err, 0,
 		"%s: %s: must be 1 to %d lower-case letters, digits and '-', is \"%.80s\"", where,
 		field, MANIFEST_NAME_MAX, name);
+}
+
+json_t *name_schema(void)
+{
+	return json_schema_text(1, MANIFEST_NAME_MAX, NAME_PATTERN);
 }
 
 /* Variables that the contract gives are the collector's to set. */
@@ -30,13 +43,10 @@ static int check_environment(
 	json_t *value;
 	json_object_foreach((json_t *)environment, name, value)
 	{
-		bool good = !isdigit((unsigned char)*name) && *name;
-		for (const char *c = name; *c; c++)
-			good &= isalnum((unsigned char)*c) || *c == '_';
-		if (!good)
+		if (!json_text_matches(name, VARIABLE_PATTERN))
 			return error_set(err, 0, "%s: %s: \"%.80s\" is no variable's name", where,
 				path, name);
-		if (!strncmp(name, "OPENAI_", 7) || !strncmp(name, "AGENT_", 6))
+		if (json_text_matches(name, CONTRACT_PATTERN))
 			return error_set(err, 0,
 				"%s: %s.%s: variables of the contract are set by "
 				"the collector, use another name",
@@ -48,6 +58,9 @@ static int check_environment(
 	}
 	return 0;
 }
+
+static const struct json_field track_fields[] = {{"environment", JSON_FIELD_OBJECT, false, 0, 0, 0,
+	0, 0, "variables of this track, added to the contender's"}};
 
 static int check_tracks(const json_t *tracks, const char *where, struct error *err)
 {
@@ -61,13 +74,10 @@ static int check_tracks(const json_t *tracks, const char *where, struct error *e
 			return error_set(err, 0, "%s: %s: unknown track, there is \"equalised\"",
 				where, path);
 		const json_t *environment = NULL;
-		const struct json_field fields[] = {
-			{"environment", JSON_FIELD_OBJECT, false, &environment, 0, 0, 0, 0,
-				"variables of this track, added to the contender's"}};
 		if (!json_is_object(track))
 			return error_set(err, 0, "%s: %s: must be an object, is %s", where, path,
 				json_describe(track));
-		if (json_read_fields(track, where, path, fields, 1, err) ||
+		if (json_read_struct(track, where, path, track_fields, 1, &environment, err) ||
 			check_environment(environment, where, "tracks.equalised.environment", err))
 			return -1;
 	}
@@ -77,7 +87,7 @@ static int check_tracks(const json_t *tracks, const char *where, struct error *e
 /* Paths must say where they are: nothing is looked up in PATH. */
 static int check_path(const char *path, const char *where, const char *field, struct error *err)
 {
-	if (*path == '/' || !strncmp(path, "{prefix}/", 9) || !strncmp(path, "{here}/", 7))
+	if (json_text_matches(path, PATH_PATTERN))
 		return 0;
 	return error_set(err, 0,
 		"%s: %s: must be a path that begins with '/', '{prefix}/' or '{here}/', is "
@@ -93,16 +103,23 @@ static const char **read_list(
 	return json_read_texts(array, where, path, TEXT_MAX, err);
 }
 
-static int read_lists(struct manifest *manifest, const json_t *command, const json_t *version,
-	const json_t *ship, const char *where, struct error *err)
+struct lists {
+	const json_t *command, *version, *beliefs, *ship;
+};
+
+static int read_lists(
+	struct manifest *manifest, const struct lists *lists, const char *where, struct error *err)
 {
-	if (!(manifest->command = read_list(command, where, "command", err)) ||
-		!(manifest->version = read_list(version, where, "version", err)) ||
-		!(manifest->ship = read_list(ship, where, "ship", err)))
+	if (!(manifest->command = read_list(lists->command, where, "command", err)) ||
+		!(manifest->version = read_list(lists->version, where, "version", err)) ||
+		!(manifest->beliefs = read_list(lists->beliefs, where, "beliefs", err)) ||
+		!(manifest->ship = read_list(lists->ship, where, "ship", err)))
 		return -1;
 	if (check_path(manifest->command[0], where, "command[0]", err) ||
 		(manifest->version[0] &&
-			check_path(manifest->version[0], where, "version[0]", err)))
+			check_path(manifest->version[0], where, "version[0]", err)) ||
+		(manifest->beliefs[0] &&
+			check_path(manifest->beliefs[0], where, "beliefs[0]", err)))
 		return -1;
 	for (size_t i = 0; manifest->ship[i]; i++) {
 		char field[32];
@@ -113,36 +130,59 @@ static int read_lists(struct manifest *manifest, const json_t *command, const js
 	return 0;
 }
 
+struct parts {
+	struct manifest manifest;
+	struct lists lists;
+	int64_t contract;
+};
+
+static const struct json_field manifest_fields[] = {
+	{"name", JSON_FIELD_TEXT, false, JSON_AT(struct parts, manifest.name), 1, 1000, 0, 0,
+		"what plans and results call it"},
+	{"title", JSON_FIELD_TEXT, true, JSON_AT(struct parts, manifest.title), 1, 100, 0, 0,
+		"what people read"},
+	{"contract", JSON_FIELD_INT, false, JSON_AT(struct parts, contract), MANIFEST_CONTRACT,
+		MANIFEST_CONTRACT, 0, 0, "version of agent/CONTRACT.md that it keeps"},
+	{"command", JSON_FIELD_ARRAY, false, JSON_AT(struct parts, lists.command), 1, LIST_MAX, 0,
+		0, "program and arguments"},
+	{"version", JSON_FIELD_ARRAY, true, JSON_AT(struct parts, lists.version), 1, LIST_MAX, 0, 0,
+		"command that prints its version"},
+	{"beliefs", JSON_FIELD_ARRAY, true, JSON_AT(struct parts, lists.beliefs), 1, LIST_MAX, 0, 0,
+		"command that prints what it believes of its CPUs and memory, a JSON object"},
+	{"environment", JSON_FIELD_OBJECT, true, JSON_AT(struct parts, manifest.environment), 0, 0,
+		0, 0, "variables of its own"},
+	{"tracks", JSON_FIELD_OBJECT, true, JSON_AT(struct parts, manifest.tracks), 0, 0, 0, 0,
+		"\"equalised\": {\"environment\": …}"},
+	{"ship", JSON_FIELD_ARRAY, true, JSON_AT(struct parts, lists.ship), 0, LIST_MAX, 0, 0,
+		"files and folders that must be shipped beside the base image"},
+	{"image", JSON_FIELD_TEXT, true, JSON_AT(struct parts, manifest.image), 1, 255, 0, 0,
+		"container image; default: the suite's base image"},
+	{"yardstick", JSON_FIELD_BOOL, true, JSON_AT(struct parts, manifest.yardstick), 0, 0, 0, 0,
+		"it is no contender, others are shown against it"},
+};
+enum { MANIFEST_FIELDS = sizeof manifest_fields / sizeof *manifest_fields };
+
+static int check_image(const char *image, const char *where, struct error *err)
+{
+	if (!image || json_text_matches(image, IMAGE_PATTERN))
+		return 0;
+	return error_set(err, 0,
+		"%s: image: must be an image's name, like \"name\" or \"host:5000/name:tag\", is "
+		"\"%.100s\"",
+		where, image);
+}
+
 struct manifest *manifest_read(json_t *object, const char *where, struct error *err)
 {
 	struct manifest *manifest = xcalloc(1, sizeof *manifest);
-	const json_t *command = NULL, *version = NULL, *ship = NULL;
-	int64_t contract = 0;
-	const struct json_field fields[] = {
-		{"name", JSON_FIELD_TEXT, false, &manifest->name, 1, 1000, 0, 0,
-			"what plans and results call it"},
-		{"title", JSON_FIELD_TEXT, true, &manifest->title, 1, 100, 0, 0,
-			"what people read"},
-		{"contract", JSON_FIELD_INT, false, &contract, MANIFEST_CONTRACT, MANIFEST_CONTRACT,
-			0, 0, "version of agent/CONTRACT.md that it keeps"},
-		{"command", JSON_FIELD_ARRAY, false, &command, 1, LIST_MAX, 0, 0,
-			"program and arguments"},
-		{"version", JSON_FIELD_ARRAY, true, &version, 1, LIST_MAX, 0, 0,
-			"command that prints its version"},
-		{"environment", JSON_FIELD_OBJECT, true, &manifest->environment, 0, 0, 0, 0,
-			"variables of its own"},
-		{"tracks", JSON_FIELD_OBJECT, true, &manifest->tracks, 0, 0, 0, 0,
-			"\"equalised\": {\"environment\": …}"},
-		{"ship", JSON_FIELD_ARRAY, true, &ship, 0, LIST_MAX, 0, 0,
-			"files and folders that must be shipped beside the base image"},
-		{"image", JSON_FIELD_TEXT, true, &manifest->image, 1, 255, 0, 0, "container image"},
-		{"yardstick", JSON_FIELD_BOOL, true, &manifest->yardstick, 0, 0, 0, 0,
-			"it is no contender, others are shown against it"},
-	};
+	struct parts parts = {.contract = 0};
+	bool good =
+		!json_read_struct(object, where, "", manifest_fields, MANIFEST_FIELDS, &parts, err);
+	*manifest = parts.manifest;
 	manifest->json = json_incref(object);
-	if (json_read_fields(object, where, "", fields, sizeof fields / sizeof *fields, err) ||
-		name_check(manifest->name, where, "name", err) ||
-		read_lists(manifest, command, version, ship, where, err) ||
+	if (!good || name_check(manifest->name, where, "name", err) ||
+		read_lists(manifest, &parts.lists, where, err) ||
+		check_image(manifest->image, where, err) ||
 		check_environment(manifest->environment, where, "environment", err) ||
 		check_tracks(manifest->tracks, where, err)) {
 		manifest_free(manifest);
@@ -151,6 +191,46 @@ struct manifest *manifest_read(json_t *object, const char *where, struct error *
 	if (!manifest->title)
 		manifest->title = manifest->name;
 	return manifest;
+}
+
+/* ---- the schema */
+
+static json_t *environment_schema(void)
+{
+	return json_pack("{s:{s:s, s:{s:s}}, s:{s:s}}", "propertyNames", "pattern",
+		VARIABLE_PATTERN, "not", "pattern", CONTRACT_PATTERN, "additionalProperties",
+		"type", "string");
+}
+
+/* The first begins with where it is, if `path`; all do, if `paths`. */
+static json_t *texts_schema(bool path, bool paths)
+{
+	json_t *text = json_schema_text(1, TEXT_MAX, paths ? PATH_PATTERN : NULL);
+	if (!path)
+		return json_pack("{s:o}", "items", text);
+	return json_pack("{s:[o], s:o}", "items", json_schema_text(1, TEXT_MAX, PATH_PATTERN),
+		"additionalItems", text);
+}
+
+json_t *manifest_schema(void)
+{
+	json_t *schema = json_schema_of(manifest_fields, MANIFEST_FIELDS, false);
+	json_t *track = json_schema_of(track_fields, 1, false);
+	json_schema_refine(track, "environment", environment_schema());
+	json_schema_refine(schema, "name", name_schema());
+	json_schema_refine(schema, "command", texts_schema(true, false));
+	json_schema_refine(schema, "version", texts_schema(true, false));
+	json_schema_refine(schema, "beliefs", texts_schema(true, false));
+	json_schema_refine(schema, "ship", texts_schema(false, true));
+	json_schema_refine(schema, "image", json_schema_text(1, 255, IMAGE_PATTERN));
+	json_schema_refine(schema, "environment", environment_schema());
+	json_schema_refine(schema, "tracks",
+		json_pack("{s:{s:o}, s:b}", "properties", "equalised", track,
+			"additionalProperties", 0));
+	return json_schema_document(schema, "Turnmeter manifest",
+		"One contender: docs/contenders.md. In texts {prefix} is the installed tree, "
+		"{here} "
+		"the manifest's folder");
 }
 
 struct manifest *manifest_read_file(const char *path, struct error *err)
@@ -165,6 +245,7 @@ void manifest_free(struct manifest *manifest)
 		return;
 	free(manifest->command);
 	free(manifest->version);
+	free(manifest->beliefs);
 	free(manifest->ship);
 	json_decref(manifest->json);
 	free(manifest);

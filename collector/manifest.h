@@ -18,6 +18,7 @@ struct manifest {
 	const char *image;        /* its container image; NULL: the base image */
 	const char **command;     /* NULL-ended, at least the program */
 	const char **version;     /* NULL-ended, may be empty */
+	const char **beliefs;     /* NULL-ended, may be empty */
 	const char **ship;        /* NULL-ended, may be empty */
 	bool yardstick;           /* no contender: others are shown against it */
 	const json_t *environment;
@@ -30,6 +31,8 @@ struct manifest *manifest_read_file(const char *path, struct error *err);
 /* Of a JSON object that came from `where`, to which a reference is kept. */
 struct manifest *manifest_read(json_t *object, const char *where, struct error *err);
 void manifest_free(struct manifest *manifest); /* accepts NULL */
+/* The JSON Schema of such files. New reference. */
+json_t *manifest_schema(void);
 
 /* Does command[index] name a file: the program, or an argument of the installed tree or of the
  * manifest's folder? */
@@ -51,5 +54,6 @@ json_t *manifest_environment(const struct manifest *manifest, const char *track)
 
 /* 0 if `name` is a name of a plan, contender or scenario: lower case, digits, '-'. */
 int name_check(const char *name, const char *where, const char *field, struct error *err);
+json_t *name_schema(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/json.h"
+#include "common/json_schema.h"
 #include "common/rng.h"
 #include "common/scenario.h"
 
@@ -19,50 +20,85 @@ enum {
 	HYPOTHESES_MAX = 256,
 	SESSIONS_MAX = 10000,
 	CELLS_MAX = 100000,
+	FILE_NAME_MAX = 4096,
 };
 
 /* ---- the fields */
 
+/* A plan as it is read. */
 struct parts {
+	struct plan plan;
 	const json_t *contenders, *sessions, *scenarios, *limits, *bounds, *agent, *hypotheses;
 	const json_t *files, *overrides;
 	const char *placement, *sha256;
 	int64_t schema;
 };
 
-static int read_limits(
-	struct plan *plan, const json_t *limits, const char *where, struct error *err)
-{
-	const struct json_field fields[] = {
-		{"memory_bytes", JSON_FIELD_INT, true, &plan->memory_bytes, 4 << 20,
-			INT64_C(1) << 50, 0, 0,
-			"of the contender's group, no swap beyond; null: none"},
-		{"cpu_quota", JSON_FIELD_REAL, true, &plan->cpu_quota, 0, 0, 0.01, 1024,
-			"CPUs of the contender by quota; null: none"}};
-	return json_read_fields(limits, where, "limits", fields, 2, err);
-}
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static int read_bounds(
-	struct plan *plan, const json_t *bounds, const char *where, struct error *err)
-{
-	const struct json_field fields[] = {
-		{"late_self_p99_us", JSON_FIELD_INT, true, &plan->bounds.late_self_p99_us, 1,
-			60000000, 0, 0, "highest p99 of the mock's lateness by its own doing, µs"},
-		{"loop_p99_us", JSON_FIELD_INT, true, &plan->bounds.loop_p99_us, 1, 60000000, 0, 0,
-			"highest p99 of the mock's loop, µs"},
-		{"steal_percent", JSON_FIELD_REAL, true, &plan->bounds.steal_percent, 0, 0, 0.001,
-			100, "highest share of stolen CPU time"},
-		{"other_load_percent", JSON_FIELD_REAL, true, &plan->bounds.other_load_percent, 0,
-			0, 0.001, 100, "highest share of others on the contender's CPUs"}};
-	return json_read_fields(bounds, where, "bounds", fields, 4, err);
-}
+static const struct json_field limit_fields[] = {
+	{"memory_bytes", JSON_FIELD_INT, true, JSON_AT(struct plan, memory_bytes), 4 << 20,
+		INT64_C(1) << 50, 0, 0, "of the contender's group, no swap beyond; null: none"},
+	{"cpu_quota", JSON_FIELD_REAL, true, JSON_AT(struct plan, cpu_quota), 0, 0, 0.01, 1024,
+		"CPUs of the contender by quota; null: none"}};
 
-static int read_agent(struct plan *plan, const json_t *agent, const char *where, struct error *err)
-{
-	const struct json_field fields[] = {{"report", JSON_FIELD_BOOL, true, &plan->agent_report,
-		0, 0, 0, 0, "have contenders report each turn"}};
-	return json_read_fields(agent, where, "agent", fields, 1, err);
-}
+static const struct json_field bound_fields[] = {
+	{"late_self_p99_us", JSON_FIELD_INT, true, JSON_AT(struct run_bounds, late_self_p99_us), 1,
+		60000000, 0, 0, "highest p99 of the mock's lateness by its own doing, µs"},
+	{"loop_p99_us", JSON_FIELD_INT, true, JSON_AT(struct run_bounds, loop_p99_us), 1, 60000000,
+		0, 0, "highest p99 of the mock's loop, µs"},
+	{"steal_percent", JSON_FIELD_REAL, true, JSON_AT(struct run_bounds, steal_percent), 0, 0,
+		0.001, 100, "highest share of stolen CPU time"},
+	{"other_load_percent", JSON_FIELD_REAL, true,
+		JSON_AT(struct run_bounds, other_load_percent), 0, 0, 0.001, 100,
+		"highest share of others on the contender's CPUs"}};
+
+static const struct json_field agent_fields[] = {{"report", JSON_FIELD_BOOL, true,
+	JSON_AT(struct plan, agent_report), 0, 0, 0, 0, "have contenders report each turn"}};
+
+static const char *const placements[] = {"split", "shared", NULL};
+static const char *const tracks[] = {"shipped", "equalised", NULL};
+
+static const struct json_field plan_fields[] = {
+	{"name", JSON_FIELD_TEXT, false, JSON_AT(struct parts, plan.name), 1, 1000, 0, 0,
+		"begins the results folder's name"},
+	{"description", JSON_FIELD_TEXT, true, JSON_AT(struct parts, plan.description), 0, 4096, 0,
+		0, "what it is for"},
+	{"contenders", JSON_FIELD_ARRAY, false, JSON_AT(struct parts, contenders), 1,
+		CONTENDERS_MAX, 0, 0,
+		"names in contenders/ beside the plan, or paths ending in .json"},
+	{"sessions", JSON_FIELD_ARRAY, false, JSON_AT(struct parts, sessions), 1, SESSIONS_LIST_MAX,
+		0, 0, "numbers of concurrent sessions, 1 to 10000"},
+	{"scenarios", JSON_FIELD_ARRAY, false, JSON_AT(struct parts, scenarios), 1, SCENARIOS_MAX,
+		0, 0, "names in scenarios/ beside the plan, or paths ending in .json"},
+	{"repetitions", JSON_FIELD_INT, false, JSON_AT(struct parts, plan.repetitions), 1, 1000, 0,
+		0, "blocks: how often each cell is run"},
+	{"seed", JSON_FIELD_INT, false, JSON_AT(struct parts, plan.seed), 0, INT64_MAX, 0, 0,
+		"of the order of runs and of the mock's schedules"},
+	{"limits", JSON_FIELD_OBJECT, true, JSON_AT(struct parts, limits), 0, 0, 0, 0,
+		"{memory_bytes, cpu_quota} of each contender"},
+	{"placement", JSON_FIELD_TEXT, true, JSON_AT(struct parts, placement), 0, 100, 0, 0,
+		"split (default): contender on CPUs of its own; shared: all on all"},
+	{"track", JSON_FIELD_TEXT, true, JSON_AT(struct parts, plan.track), 0, 100, 0, 0,
+		"shipped (default) or equalised"},
+	{"run_timeout_s", JSON_FIELD_INT, false, JSON_AT(struct parts, plan.run_timeout_s), 1,
+		86400, 0, 0, "a run that lasts longer is killed, its outcome is timeout, s"},
+	{"bounds", JSON_FIELD_OBJECT, true, JSON_AT(struct parts, bounds), 0, 0, 0, 0,
+		"beyond these a run is not valid"},
+	{"agent", JSON_FIELD_OBJECT, true, JSON_AT(struct parts, agent), 0, 0, 0, 0, "{report}"},
+	{"hypotheses", JSON_FIELD_ARRAY, true, JSON_AT(struct parts, hypotheses), 0, HYPOTHESES_MAX,
+		0, 0, "what the runs shall decide (docs/method.md)"},
+	/* from here on of a resolved plan */
+	{"schema", JSON_FIELD_INT, false, JSON_AT(struct parts, schema), PLAN_SCHEMA, PLAN_SCHEMA,
+		0, 0, "version of the resolved plan's form"},
+	{"files", JSON_FIELD_OBJECT, false, JSON_AT(struct parts, files), 0, 0, 0, 0,
+		"contents of the files named"},
+	{"sha256", JSON_FIELD_TEXT, false, JSON_AT(struct parts, sha256), 64, 64, 0, 0,
+		"of the resolved plan without this"},
+	{"overrides", JSON_FIELD_OBJECT, true, JSON_AT(struct parts, overrides), 0, 0, 0, 0,
+		"what command line or environment put in the place of the plan's own"},
+};
+enum { RESOLVED_FIELDS = COUNT(plan_fields), WRITTEN_FIELDS = RESOLVED_FIELDS - 4 };
 
 static int read_sessions(
 	struct plan *plan, const json_t *sessions, const char *where, struct error *err)
@@ -89,73 +125,60 @@ static int read_sessions(
 static int read_fields(struct plan *plan, const json_t *object, struct parts *parts, bool resolved,
 	const char *where, struct error *err)
 {
-	const struct json_field fields[] = {
-		{"name", JSON_FIELD_TEXT, false, &plan->name, 1, 1000, 0, 0,
-			"begins the results folder's name"},
-		{"description", JSON_FIELD_TEXT, true, &plan->description, 0, 4096, 0, 0,
-			"what it is for"},
-		{"contenders", JSON_FIELD_ARRAY, false, &parts->contenders, 1, CONTENDERS_MAX, 0, 0,
-			"names in contenders/ beside the plan, or paths ending in .json"},
-		{"sessions", JSON_FIELD_ARRAY, false, &parts->sessions, 1, SESSIONS_LIST_MAX, 0, 0,
-			"numbers of concurrent sessions, 1 to 10000"},
-		{"scenarios", JSON_FIELD_ARRAY, false, &parts->scenarios, 1, SCENARIOS_MAX, 0, 0,
-			"names in scenarios/ beside the plan, or paths ending in .json"},
-		{"repetitions", JSON_FIELD_INT, false, &plan->repetitions, 1, 1000, 0, 0,
-			"blocks: how often each cell is run"},
-		{"seed", JSON_FIELD_INT, false, &plan->seed, 0, INT64_MAX, 0, 0,
-			"of the order of runs and of the mock's schedules"},
-		{"limits", JSON_FIELD_OBJECT, true, &parts->limits, 0, 0, 0, 0,
-			"{memory_bytes, cpu_quota} of each contender"},
-		{"placement", JSON_FIELD_TEXT, true, &parts->placement, 0, 100, 0, 0,
-			"split (default): contender on CPUs of its own; shared: all on all"},
-		{"track", JSON_FIELD_TEXT, true, &plan->track, 0, 100, 0, 0,
-			"shipped (default) or equalised"},
-		{"run_timeout_s", JSON_FIELD_INT, false, &plan->run_timeout_s, 1, 86400, 0, 0,
-			"a run that lasts longer is killed, its outcome is timeout, s"},
-		{"bounds", JSON_FIELD_OBJECT, true, &parts->bounds, 0, 0, 0, 0,
-			"beyond these a run is not valid"},
-		{"agent", JSON_FIELD_OBJECT, true, &parts->agent, 0, 0, 0, 0, "{report}"},
-		{"hypotheses", JSON_FIELD_ARRAY, true, &parts->hypotheses, 0, HYPOTHESES_MAX, 0, 0,
-			"what the runs shall decide (docs/method.md)"},
-		/* of a resolved plan */
-		{"schema", JSON_FIELD_INT, !resolved, &parts->schema, PLAN_SCHEMA, PLAN_SCHEMA, 0,
-			0, "version of the resolved plan's form"},
-		{"files", JSON_FIELD_OBJECT, false, &parts->files, 0, 0, 0, 0,
-			"contents of the files named"},
-		{"sha256", JSON_FIELD_TEXT, false, &parts->sha256, 64, 64, 0, 0,
-			"of the resolved plan without this"},
-		{"overrides", JSON_FIELD_OBJECT, true, &parts->overrides, 0, 0, 0, 0,
-			"what command line or environment put in the place of the plan's own"},
-	};
-	size_t count = sizeof fields / sizeof *fields - (resolved ? 0 : 4);
-	*parts = (struct parts){.placement = "split"};
-	plan->description = "";
-	plan->track = "shipped";
-	plan->memory_bytes = FACT_MISSING;
-	plan->agent_report = true;
-	if (json_read_fields(object, where, "", fields, count, err) ||
-		name_check(plan->name, where, "name", err) ||
-		read_sessions(plan, parts->sessions, where, err))
+	*parts = (struct parts){.plan = *plan, .placement = "split"};
+	parts->plan.description = "";
+	parts->plan.track = "shipped";
+	parts->plan.memory_bytes = FACT_MISSING;
+	parts->plan.agent_report = true;
+	if (json_read_struct(object, where, "", plan_fields,
+		    resolved ? RESOLVED_FIELDS : WRITTEN_FIELDS, parts, err))
 		return -1;
-	if (strcmp(parts->placement, "split") && strcmp(parts->placement, "shared"))
-		return error_set(err, 0,
-			"%s: placement: must be \"split\" or \"shared\", is \"%.60s\"", where,
-			parts->placement);
-	if (strcmp(plan->track, "shipped") && strcmp(plan->track, "equalised"))
-		return error_set(err, 0,
-			"%s: track: must be \"shipped\" or \"equalised\", is \"%.60s\"", where,
-			plan->track);
+	*plan = parts->plan;
+	if (name_check(plan->name, where, "name", err) ||
+		read_sessions(plan, parts->sessions, where, err) ||
+		json_check_choice(parts->placement, placements, where, "placement", err) ||
+		json_check_choice(plan->track, tracks, where, "track", err))
+		return -1;
 	plan->split = !strcmp(parts->placement, "split");
 	size_t cells = json_array_size(parts->contenders) * json_array_size(parts->sessions) *
 		       json_array_size(parts->scenarios) * (size_t)plan->repetitions;
 	if (cells > CELLS_MAX)
 		return error_set(
 			err, 0, "%s: %zu runs: must be at most %d", where, cells, CELLS_MAX);
-	if ((parts->limits && read_limits(plan, parts->limits, where, err)) ||
-		(parts->bounds && read_bounds(plan, parts->bounds, where, err)) ||
-		(parts->agent && read_agent(plan, parts->agent, where, err)))
+	if ((parts->limits && json_read_struct(parts->limits, where, "limits", limit_fields,
+				      COUNT(limit_fields), plan, err)) ||
+		(parts->bounds && json_read_struct(parts->bounds, where, "bounds", bound_fields,
+					  COUNT(bound_fields), &plan->bounds, err)) ||
+		(parts->agent && json_read_struct(parts->agent, where, "agent", agent_fields,
+					 COUNT(agent_fields), plan, err)))
 		return -1;
 	return 0;
+}
+
+json_t *plan_schema(void)
+{
+	json_t *schema = json_schema_of(plan_fields, WRITTEN_FIELDS, false);
+	json_t *sessions = json_pack(
+		"{s:s, s:i, s:i}", "type", "integer", "minimum", 1, "maximum", SESSIONS_MAX);
+	json_schema_refine(schema, "name", name_schema());
+	json_schema_items(schema, "contenders", json_schema_text(1, FILE_NAME_MAX, NULL));
+	json_schema_items(schema, "scenarios", json_schema_text(1, FILE_NAME_MAX, NULL));
+	json_schema_items(schema, "sessions", sessions);
+	static const char *const lists[] = {"contenders", "sessions", "scenarios"};
+	for (size_t i = 0; i < COUNT(lists); i++)
+		json_schema_refine(schema, lists[i], json_pack("{s:b}", "uniqueItems", 1));
+	json_schema_choices(schema, "placement", placements);
+	json_schema_choices(schema, "track", tracks);
+	json_schema_refine(
+		schema, "limits", json_schema_of(limit_fields, COUNT(limit_fields), false));
+	json_schema_refine(
+		schema, "bounds", json_schema_of(bound_fields, COUNT(bound_fields), false));
+	json_schema_refine(
+		schema, "agent", json_schema_of(agent_fields, COUNT(agent_fields), false));
+	json_schema_items(schema, "hypotheses", hypotheses_schema());
+	return json_schema_document(schema, "Turnmeter plan",
+		"Which contenders, how many sessions, which scenarios, how often, under which "
+		"limits");
 }
 
 /* ---- the files named */
@@ -272,11 +295,11 @@ static void digest(const json_t *resolved, char sha256[DIGEST_HEX])
 static json_t *resolve(const struct plan *plan, const struct parts *parts, json_t *object,
 	const struct resolution *resolution, struct error *err)
 {
-	auto_free const char **contenders =
-		json_read_texts(parts->contenders, resolution->where, "contenders", 4096, err);
+	auto_free const char **contenders = json_read_texts(
+		parts->contenders, resolution->where, "contenders", FILE_NAME_MAX, err);
 	auto_free const char **scenarios =
-		contenders ? json_read_texts(
-				     parts->scenarios, resolution->where, "scenarios", 4096, err)
+		contenders ? json_read_texts(parts->scenarios, resolution->where, "scenarios",
+				     FILE_NAME_MAX, err)
 			   : NULL;
 	if (!scenarios)
 		return NULL;

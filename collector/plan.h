@@ -53,6 +53,8 @@ struct plan *plan_read_file(
 /* plan.json of a results folder; its hash is checked. Takes the reference. */
 struct plan *plan_read_resolved(json_t *resolved, const char *where, struct error *err);
 void plan_free(struct plan *plan); /* accepts NULL */
+/* The JSON Schema of plans as written. New reference. */
+json_t *plan_schema(void);
 
 /* ---- what is to be run */
 

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <regex.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -239,6 +241,44 @@ int json_read_fields(const json_t *object, const char *where, const char *path,
 			return -1;
 	}
 	return 0;
+}
+
+int json_read_struct(const json_t *object, const char *where, const char *path,
+	const struct json_field *fields, size_t count, void *base, struct error *err)
+{
+	auto_free struct json_field *placed = xcalloc(count, sizeof *placed);
+	for (size_t i = 0; i < count; i++) {
+		placed[i] = fields[i];
+		placed[i].out = (char *)base + (size_t)fields[i].out;
+	}
+	return json_read_fields(object, where, path, placed, count, err);
+}
+
+int json_check_choice(const char *text, const char *const *choices, const char *where,
+	const char *path, struct error *err)
+{
+	char all[200] = "";
+	for (size_t i = 0; choices[i]; i++) {
+		if (!strcmp(text, choices[i]))
+			return 0;
+		size_t length = strlen(all);
+		snprintf(all + length, sizeof all - length, "%s\"%s\"",
+			!i               ? ""
+			: choices[i + 1] ? ", "
+					 : " or ",
+			choices[i]);
+	}
+	return error_set(err, 0, "%s: %s: must be %s, is \"%.60s\"", where, path, all, text);
+}
+
+bool json_text_matches(const char *text, const char *pattern)
+{
+	regex_t compiled;
+	if (regcomp(&compiled, pattern, REG_EXTENDED | REG_NOSUB))
+		abort(); /* a pattern of ours that is none */
+	bool matches = !regexec(&compiled, text, 0, NULL, 0);
+	regfree(&compiled);
+	return matches;
 }
 
 const char **json_read_texts(const json_t *array, const char *where, const char *path,

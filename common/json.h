@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct error;
@@ -48,6 +49,21 @@ struct json_field {
  */
 int json_read_fields(const json_t *object, const char *where, const char *path,
 	const struct json_field *fields, size_t count, struct error *err);
+
+/*
+ * The same by a table that stands at file scope, so that schemas can be made of it too: its `out`
+ * are JSON_AT(struct, member), places in *base.
+ */
+#define JSON_AT(type, member) ((void *)offsetof(type, member))
+int json_read_struct(const json_t *object, const char *where, const char *path,
+	const struct json_field *fields, size_t count, void *base, struct error *err);
+
+/* 0 if `text` is one of the NULL-ended `choices`; else "WHERE: PATH: must be "a" or "b", is …". */
+int json_check_choice(const char *text, const char *const *choices, const char *where,
+	const char *path, struct error *err);
+/* Does the text match an extended regular expression? One that means the same in a JSON schema has
+ * no classes, no back references and no escapes but of punctuation. */
+bool json_text_matches(const char *text, const char *pattern);
 
 /* An array of texts, each of 1 to max_length bytes, to a NULL-ended array of borrowed pointers;
  * free() it. */

@@ -56,6 +56,9 @@ struct scenario *scenario_read_file(const char *path, struct error *err);
 /* Of a JSON object that came from `where`. */
 struct scenario *scenario_read(const json_t *object, const char *where, struct error *err);
 
+/* The JSON Schema of such files. New reference. */
+json_t *scenario_schema(void);
+
 void scenario_free(struct scenario *scenario); /* accepts NULL */
 
 #endif

@@ -54,7 +54,7 @@ static void wrong_ones_are_refused_with_their_field(void **state)
 		{"[{\"statement\":\"s\",\"figure\":\"startup_ms\",\"relation\":\"!=\","
 		 "\"threshold\":1,"
 		 "\"cells\":{\"left\":\"c\",\"scenario\":\"quick\",\"sessions\":1}}]",
-			"p: hypotheses[0].relation: must be <, <=, > or >=, is \"!=\""},
+			"p: hypotheses[0].relation: must be \"<\", \"<=\", \">\" or \">=\", is \"!=\""},
 		{"[{\"statement\":\"s\",\"figure\":\"startup_ms\",\"relation\":\"<\",\"threshold\":"
 		 "\"1\","
 		 "\"cells\":{\"left\":\"c\",\"scenario\":\"quick\",\"sessions\":1}}]",
