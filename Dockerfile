@@ -16,12 +16,36 @@ RUN --mount=type=cache,target=/var/cache/apt,id=turnmeter-apt,sharing=locked \
     && export DEBIAN_FRONTEND=noninteractive \
     && apt-get -qq update \
     && target apt-get -qq install -y --no-install-recommends make binutils file gcc-GNU \
-       libc6-dev:ARCH libmicrohttpd-dev:ARCH libjansson-dev:ARCH libcurl4-openssl-dev:ARCH libmd-dev:ARCH musl-dev:ARCH \
+       libc6-dev:ARCH libmicrohttpd-dev:ARCH libjansson-dev:ARCH libcurl4-openssl-dev:ARCH libmd-dev:ARCH zlib1g-dev:ARCH musl-dev:ARCH \
        >/dev/null
+
+# Libraries of the static agents in C, from Debian's source packages; made anew when the script changes only.
+FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS static-toolchain
+ARG BUILDARCH TARGETARCH
+COPY scripts/docker/target.sh /usr/local/bin/target
+RUN --mount=type=cache,target=/var/cache/apt,id=turnmeter-apt-static,sharing=locked \
+    rm -f /etc/apt/apt.conf.d/docker-clean \
+    && { [ "$TARGETARCH" = "$BUILDARCH" ] || dpkg --add-architecture "$TARGETARCH"; } \
+    && export DEBIAN_FRONTEND=noninteractive \
+    && apt-get -qq update \
+    && target apt-get -qq install -y --no-install-recommends make binutils gcc-GNU libc6-dev:ARCH musl-dev:ARCH \
+       dpkg-dev autoconf automake libtool ca-certificates >/dev/null
+
+FROM static-toolchain AS static-libs-full
+ARG TARGETARCH
+COPY scripts/static-libs.sh /usr/local/bin/static-libs
+RUN target env CC="TRIPLET-gcc -specs /usr/lib/MUSL/musl-gcc.specs" HOST=TRIPLET static-libs full /static/full
+
+FROM static-toolchain AS static-libs-min
+ARG TARGETARCH
+COPY scripts/static-libs.sh /usr/local/bin/static-libs
+RUN target env CC="TRIPLET-gcc -specs /usr/lib/MUSL/musl-gcc.specs" HOST=TRIPLET static-libs min /static/min
 
 FROM toolchain AS programs
 ARG TARGETARCH
 WORKDIR /src
+COPY --from=static-libs-full /static /static
+COPY --from=static-libs-min /static /static
 COPY Makefile VERSION ./
 COPY common common
 COPY mockllm mockllm
@@ -29,7 +53,7 @@ COPY collector collector
 COPY agent/c agent/c
 COPY agent/floor agent/floor
 RUN target make -s -j"$(nproc)" BUILD=/build CC=TRIPLET-gcc \
-    STATIC_CC="TRIPLET-gcc -specs /usr/lib/MUSL/musl-gcc.specs" binaries floor \
+    STATIC_CC="TRIPLET-gcc -specs /usr/lib/MUSL/musl-gcc.specs" STATIC_LIBS=/static binaries static floor \
     && target TRIPLET-strip /build/prefix/bin/*
 # One tree an image: the programs, and the shared libraries they need that the base image may lack.
 COPY scripts/docker/image-tree.sh /usr/local/bin/image-tree
@@ -37,6 +61,8 @@ RUN image-tree /build/prefix/bin /image/launcher launcher tmtool \
     && image-tree /build/prefix/bin /image/mockllm mockllm tmtool \
     && image-tree /build/prefix/bin /image/collector collector \
     && image-tree /build/prefix/bin /image/agent-c agent-c \
+    && image-tree /build/prefix/bin /image/agent-c-min agent-c-min \
+    && image-tree /build/prefix/bin /image/agent-c-dynamic agent-c-dynamic \
     && image-tree /build/prefix/bin /image/agent-floor agent-floor
 
 # ---- the agent in Rust; its crates are Debian's packages, as in scripts/rust-stage.sh
@@ -102,6 +128,18 @@ ENTRYPOINT ["/opt/turnmeter/bin/launcher"]
 
 FROM agent AS agent-c
 COPY --from=programs /image/agent-c /
+
+FROM agent AS agent-c-min
+COPY --from=programs /image/agent-c-min /
+
+FROM agent AS agent-c-dynamic
+COPY --from=programs /image/agent-c-dynamic /
+
+# No contender: the least that an image with the agent takes, for the table of sizes.
+FROM scratch AS agent-c-scratch
+COPY --from=programs /image/agent-c /
+USER 1000:1000
+ENTRYPOINT ["/opt/turnmeter/bin/agent-c"]
 
 FROM agent AS agent-floor
 COPY --from=programs /image/agent-floor /

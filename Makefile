@@ -15,7 +15,7 @@ override CPPFLAGS += -D_GNU_SOURCE -DTURNMETER_VERSION='"$(VERSION)"' -I. $(FORT
 override CFLAGS += -std=c17 $(OPT) $(WARN) $(WERROR) $(SANITIZE) -MMD -MP -fstack-protector-strong
 override LDFLAGS += $(SANITIZE)
 
-PROGRAMS := mockllm tmtool launcher collector agent-c
+PROGRAMS := mockllm tmtool launcher collector agent-c-dynamic
 BINARIES := $(addprefix $(PREFIX)/bin/,$(PROGRAMS))
 
 .DEFAULT_GOAL := all
@@ -34,11 +34,11 @@ TMTOOL := $(call static_objects,$(wildcard mockllm/tmtool/*.c))
 
 MOCKLLM_LIBS := -lmicrohttpd -ljansson -lmd -lm -lpthread
 COLLECTOR_LIBS := -lcurl -ljansson -lmd -lm
-AGENT_C_LIBS := -lcurl -ljansson -lm
+AGENT_C_LIBS := -lcurl -ljansson -lz -lm
 
 ## all: build every program of ours into build/prefix
 .PHONY: all binaries
-all: binaries floor $(PREFIX)/js/agent.mjs
+all: binaries static floor js
 binaries: $(BINARIES)
 
 $(BUILD)/obj/%.o: %.c
@@ -74,9 +74,62 @@ $(PREFIX)/bin/collector: $(COLLECTOR) $(COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(COLLECTOR_LIBS)
 
-$(PREFIX)/bin/agent-c: $(AGENT_C) $(COMMON)
+# What is shipped is measured, so it is stripped; a sanitizer wants its symbols.
+$(PREFIX)/bin/agent-c-dynamic: $(AGENT_C) $(COMMON)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ $(AGENT_C_LIBS)
+	$(CC) $(LDFLAGS) $(if $(SANITIZE),,-s) -Wl,--as-needed -o $@ $^ $(AGENT_C_LIBS)
+
+# ---- the C agent, static: agent-c with TLS, gzip and IPv6, agent-c-min with HTTP alone. Their libraries come from
+# Debian's source packages. STATIC_LIBS=DIR takes those that scripts/static-libs.sh has put into DIR/full and DIR/min;
+# STATIC_HOST=aarch64-linux-gnu with a STATIC_CC for it builds for another machine.
+STATIC_HOST ?=
+ifndef STATIC_LIBS
+STATIC_LIBS := $(BUILD)/static-libs
+$(STATIC_LIBS)/%/.made: scripts/static-libs.sh
+	@scripts/deps.sh static
+	rm -rf $(@D)
+	CC="$(STATIC_CC)" HOST=$(STATIC_HOST) $< $* $(@D)
+else
+$(STATIC_LIBS)/%/.made:
+	@echo "STATIC_LIBS: '$@' is missing: it must be a folder made by scripts/static-libs.sh $* $(@D)" >&2; exit 1
+endif
+.PHONY: static-libs
+static-libs: $(STATIC_LIBS)/full/.made $(STATIC_LIBS)/min/.made
+
+AGENT_C_SOURCES := $(wildcard agent/c/*.c common/*.c)
+AGENT_C_FULL := $(AGENT_C_SOURCES:%.c=$(BUILD)/agent-c-full/%.o)
+AGENT_C_MIN := $(AGENT_C_SOURCES:%.c=$(BUILD)/agent-c-min/%.o)
+AGENT_C_STATIC := -std=c17 $(WARN) $(WERROR) -MMD -MP -DCURL_STATICLIB -fPIE -ffunction-sections -fdata-sections \
+	-fno-asynchronous-unwind-tables
+AGENT_C_FULL_FLAGS := -O2 -fstack-protector-strong
+AGENT_C_MIN_FLAGS := -Os
+
+$(BUILD)/agent-c-full/%.o: %.c $(STATIC_LIBS)/full/.made
+	@mkdir -p $(@D)
+	$(STATIC_CC) $(CPPFLAGS) -isystem $(STATIC_LIBS)/full/include $(AGENT_C_STATIC) $(AGENT_C_FULL_FLAGS) -c -o $@ $<
+
+$(BUILD)/agent-c-min/%.o: %.c $(STATIC_LIBS)/min/.made
+	@mkdir -p $(@D)
+	$(STATIC_CC) $(CPPFLAGS) -isystem $(STATIC_LIBS)/min/include $(AGENT_C_STATIC) $(AGENT_C_MIN_FLAGS) -c -o $@ $<
+
+# The start file of a static PIE stands beside the one for other programs; musl's compiler wrapper does not know it.
+START_FILES = $(dir $(shell $(STATIC_CC) -\#\#\# -x c /dev/null 2>&1 | grep -o '/[^ "]*/Scrt1\.o'))
+GCC_FILE = $(shell $(STATIC_CC) -print-file-name=$(1))
+STATIC_PIE := -static -nostartfiles -s -Wl,-pie,--no-dynamic-linker,-z,text,-z,relro,-z,now,-z,noexecstack,--gc-sections
+link_static_pie = $(STATIC_CC) $(STATIC_PIE) -o $@ $(START_FILES)rcrt1.o $(START_FILES)crti.o $(call GCC_FILE,crtbeginS.o) \
+	$(filter %.o,$^) $(1) $(call GCC_FILE,crtendS.o) $(START_FILES)crtn.o
+
+$(PREFIX)/bin/agent-c: $(AGENT_C_FULL)
+	@mkdir -p $(@D)
+	$(call link_static_pie,-L$(STATIC_LIBS)/full/lib -lcurl -ljansson -lmbedtls -lmbedx509 -lmbedcrypto -lz)
+
+$(PREFIX)/bin/agent-c-min: $(AGENT_C_MIN)
+	@mkdir -p $(@D)
+	$(call link_static_pie,-L$(STATIC_LIBS)/min/lib -lcurl -ljansson)
+
+## static: build the C agent as static programs, agent-c and agent-c-min, with their libraries
+.PHONY: static
+static: $(PREFIX)/bin/agent-c $(PREFIX)/bin/agent-c-min
 
 $(PREFIX)/bin/launcher: $(LAUNCHER)
 	@mkdir -p $(@D)
@@ -120,8 +173,10 @@ rust: $(PREFIX)/bin/agent-rust
 rust-test:
 	scripts/rust-stage.sh test $(RUST_STAGE) $(RUST_ARCH)
 
-# ---- JavaScript: the agent, and the runtimes it is measured on (RUNTIME_CPU=arm64 for another machine)
-$(PREFIX)/js/agent.mjs: agent/js/agent.mjs
+# ---- JavaScript: the agents, and the runtimes they are measured on (RUNTIME_CPU=arm64 for another machine)
+.PHONY: js
+js: $(patsubst agent/js/%,$(PREFIX)/js/%,$(wildcard agent/js/*.mjs))
+$(PREFIX)/js/%.mjs: agent/js/%.mjs
 	@mkdir -p $(@D)
 	cp $< $@
 
@@ -148,12 +203,21 @@ doctor:
 # command line says.
 ## bench: play a plan without containers (PLAN= CONTENDERS= SESSIONS= SCENARIOS= REPETITIONS= TTFT_MS= TOKENS_PER_S= MEMORY= CPU_QUOTA= OUT=)
 CONTENDERS ?=
-# the plan's own contenders need the runtimes; c alone does not
-BENCH_RUNTIMES := $(if $(CONTENDERS),$(foreach r,node bun deno .json,$(findstring $(r),$(CONTENDERS))),all)
+comma := ,
+BENCH_NAMES = $(or $(subst $(comma), ,$(CONTENDERS)),$(subst $(comma), ,$(shell scripts/plan.sh '$(PLAN)' contenders)))
+# what contenders of these names need; a manifest of one's own may name any program of ours
+NEEDS_c := $(PREFIX)/bin/agent-c
+NEEDS_c-min := $(PREFIX)/bin/agent-c-min
+NEEDS_node := runtimes
+NEEDS_bun := runtimes
+NEEDS_deno := runtimes
+NEEDS_rust-mt := rust
+NEEDS_rust-st := rust
+BENCH_NEEDS = $(sort $(foreach n,$(BENCH_NAMES),$(if $(filter %.json,$(n)),static runtimes,$(NEEDS_$(n)))))
 .PHONY: bench
 bench:
 	@scripts/deps.sh build
-	@$(MAKE) --no-print-directory all $(if $(strip $(BENCH_RUNTIMES)),runtimes)
+	@$(MAKE) --no-print-directory binaries floor js $(BENCH_NEEDS)
 	@$(PREFIX)/bin/collector run $(PLAN) --contenders='$(CONTENDERS)' --sessions='$(SESSIONS)' \
 		--scenarios='$(SCENARIOS)' --repetitions='$(REPETITIONS)' $(if $(OUT),--out '$(OUT)')
 
@@ -169,7 +233,7 @@ UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
 .SECONDEXPANSION:
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $$(AREA_$$(firstword $$(subst /, ,$$*)))
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(COLLECTOR_LIBS) $(MOCKLLM_LIBS)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(COLLECTOR_LIBS) $(MOCKLLM_LIBS) -lz
 
 ## unit: run the unit tests (cmocka)
 .PHONY: unit
@@ -183,12 +247,12 @@ SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-
 ## deps: install the Debian packages that building, testing and linting need (as root)
 .PHONY: deps
 deps:
-	@scripts/deps.sh build test browser lint
+	@scripts/deps.sh build static test browser lint
 
 ## check: build and run every test; ends in "N passed, N failed"
 .PHONY: check
 check:
-	@scripts/deps.sh build test browser
+	@scripts/deps.sh build static test browser
 	@$(MAKE) --no-print-directory all runtimes unit-programs
 	@BUILD=$(BUILD) scripts/check.sh \
 		"unit=$(MAKE) --no-print-directory unit" \
@@ -200,11 +264,11 @@ check:
 .PHONY: unit-programs
 unit-programs: $(UNIT_TESTS)
 
-## conformance: the contract's cases on each agent (AGENTS=c,node,bun,deno CASE=part of a name)
-AGENTS ?= c,node,bun,deno
+## conformance: the contract's cases on each agent (AGENTS=c,node CASE=part of a name)
+AGENTS ?= c,c-min,c-dynamic,node,bun,deno
 CASE ?=
 .PHONY: conformance
-conformance: $(PREFIX)/bin/agent-c $(PREFIX)/js/agent.mjs runtimes
+conformance: $(PREFIX)/bin/agent-c-dynamic static js runtimes
 	@$(PREFIX)/runtimes/node tests/conformance/run.mjs --prefix $(PREFIX) --agents $(AGENTS) --case '$(CASE)'
 
 ## clients: official clients (openai, ai, langchain) play checked sessions against the mock
@@ -358,4 +422,4 @@ help:
 	@sed -n 's/^## \([^:]*\): \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 .SECONDARY:
--include $(shell find $(BUILD)/obj $(BUILD)/static -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/static $(BUILD)/agent-c-full $(BUILD)/agent-c-min -name '*.d' 2>/dev/null)

@@ -46,7 +46,7 @@ target "image" {
   matrix = {
     image = [
       "mockllm", "collector",
-      "agent-c", "agent-floor", "agent-rust",
+      "agent-c", "agent-c-min", "agent-c-dynamic", "agent-floor", "agent-rust",
       "agent-node", "agent-bun", "agent-deno",
     ]
   }

@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages_of() {
   case "$1" in
-  build) echo gcc libc6-dev make pkg-config musl-tools libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libmd-dev nodejs npm ;;
+  build) echo gcc libc6-dev make pkg-config musl-tools libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libmd-dev zlib1g-dev nodejs npm ;;
   test) echo libcmocka-dev bats curl python3 jq clang openssl ;;
   lint) echo clang clang-format clang-tidy shellcheck ;;
   arm64) echo gcc-aarch64-linux-gnu mmdebstrap debian-archive-keyring qemu-user ;;

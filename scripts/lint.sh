@@ -22,7 +22,8 @@ printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 4 sh -c \
   grep -v 'warnings\? generated' "$build/clang-tidy.err" >&2
   fail "clang-tidy"
 }
+make -s static-libs || fail "libraries of the static agents"
 for compiler in gcc clang; do
-  make -s -j "$(nproc)" BUILD="$build/$compiler" CC="$compiler" WERROR=-Werror all unit-programs || fail "$compiler -Werror"
+  make -s -j "$(nproc)" BUILD="$build/$compiler" CC="$compiler" WERROR=-Werror STATIC_LIBS="${BUILD:-build}/static-libs" all unit-programs || fail "$compiler -Werror"
 done
 exit "$status"

@@ -2,8 +2,8 @@
 # Builds the static libraries of the static C agents from Debian's source packages.
 #   scripts/static-libs.sh VARIANT DIR
 # VARIANT: full (libcurl with TLS by mbedTLS, gzip, IPv6) or min (libcurl with HTTP alone). DIR gets include/ and
-# lib/ with libcurl.a, libjansson.a and what they need. Set CC (default musl-gcc) and, to cross-compile, HOST
-# (a GNU triplet such as aarch64-linux-gnu). Sources come through the machine's own apt configuration.
+# lib/ with libcurl.a, libjansson.a and what they need, and .made as the last file. Set CC (default musl-gcc) and, to
+# cross-compile, HOST (a GNU triplet such as aarch64-linux-gnu). Sources come through the machine's own apt configuration.
 set -euo pipefail
 
 usage() {
@@ -22,6 +22,10 @@ AR=${HOST:+$HOST-}ar
 RANLIB=${HOST:+$HOST-}ranlib
 jobs=$(nproc)
 
+if [ ! -f /etc/debian_version ]; then
+  echo "static-libs.sh: this system has no source packages of Debian; the contender c-dynamic needs none" >&2
+  exit 1
+fi
 for tool in dpkg-source autoreconf libtoolize "${CC%% *}" make; do
   if ! command -v "$tool" >/dev/null; then
     echo "static-libs.sh: '$tool' is missing; install the packages with: scripts/deps.sh static" >&2
@@ -50,7 +54,30 @@ apt_with=(-o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$work/pa
 apt-get "${apt_with[@]}" update >"$log" 2>&1
 packages=(curl jansson)
 [ "$variant" = full ] && packages+=(mbedtls zlib)
-(cd "$work/src" && apt-get "${apt_with[@]}" source "${packages[@]}") >>"$log" 2>&1
+
+# The newest version that the mirror really has: one that is being updated may list others. Where it has none
+# with Debian's patches, the upstream tarball of the newest, which the signed lists vouch for as well.
+get_source() { # PACKAGE
+  local version
+  for version in $(apt-cache "${apt_with[@]}" showsrc --only-source "$1" | sed -n 's/^Version: //p' | sort -rVu); do
+    if apt-get "${apt_with[@]}" source "$1=$version" >>"$log" 2>&1; then
+      echo "$1 $version" >>"$out/versions"
+      return
+    fi
+    rm -f "$1"_*
+  done
+  apt-get "${apt_with[@]}" source --download-only --tar-only "$1" >>"$log" 2>&1
+  mkdir "$1-upstream"
+  tar -x -C "$1-upstream" --strip-components=1 -f "$1"_*.orig.tar.[gx]z >>"$log" 2>&1
+  version=$(apt-cache "${apt_with[@]}" showsrc --only-source "$1" | sed -n 's/^Version: //p' | sort -rV | sed 1q)
+  echo "$1 $version, without Debian's patches" >>"$out/versions"
+  echo "static-libs.sh: $(tail -n 1 "$out/versions"), which the mirror does not have" >&2
+}
+cd "$work/src"
+rm -f "$out/versions"
+for package in "${packages[@]}"; do
+  get_source "$package"
+done
 
 cflags="-Os -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables"
 [ "$variant" = full ] && cflags+=" -fPIE -fstack-protector-strong"
@@ -65,15 +92,14 @@ build_autotools() { # SOURCE "FOLDER…" FLAG…
     for folder in $folders; do make -C "$folder" -j"$jobs" install || exit 1; done) >>"$log" 2>&1
 }
 
-cd "$work/src"
 build_autotools jansson-*/ src
 if [ "$variant" = full ]; then
   (cd zlib-*/ && CC="$CC" AR="$AR" RANLIB="$RANLIB" CFLAGS="$cflags" ./configure --static --prefix="$out" && make -j"$jobs" libz.a && make install) >>"$log" 2>&1
   (cd mbedtls-*/ && make -j"$jobs" lib CC="$CC" AR="$AR" CFLAGS="$cflags" &&
     cp library/*.a "$out/lib/" && cp -r include/mbedtls "$out/include/" && cp -r include/psa "$out/include/") >>"$log" 2>&1
-  curl_flags=(--with-mbedtls="$out" --with-zlib="$out" --enable-ipv6)
+  curl_flags=(--with-mbedtls="$out" --with-zlib="$out" --with-ca-bundle=/etc/ssl/certs/ca-certificates.crt --enable-ipv6)
 else
-  curl_flags=(--without-ssl --without-zlib --disable-ipv6 --disable-dateparse --disable-verbose --disable-unix-sockets)
+  curl_flags=(--without-ssl --without-zlib --without-ca-bundle --disable-ipv6 --disable-dateparse --disable-verbose --disable-unix-sockets)
 fi
 build_autotools curl-*/ "lib include" "${curl_flags[@]}" --enable-http --disable-ftp --disable-file --disable-ldap --disable-ldaps --disable-rtsp \
   --disable-dict --disable-telnet --disable-tftp --disable-pop3 --disable-imap --disable-smb --disable-smtp --disable-gopher --disable-mqtt \
@@ -81,6 +107,6 @@ build_autotools curl-*/ "lib include" "${curl_flags[@]}" --enable-http --disable
   --disable-kerberos-auth --disable-negotiate-auth --disable-aws --disable-http-auth --disable-doh --disable-mime --disable-netrc --disable-ntlm \
   --disable-progress-meter --disable-dnsshuffle --disable-get-easy-options --disable-alt-svc --disable-hsts --disable-websockets --disable-tls-srp \
   --disable-socketpair --disable-headers-api --disable-form-api --disable-libcurl-option --disable-docs --without-brotli --without-zstd --without-libpsl \
-  --without-libidn2 --without-nghttp2 --without-librtmp --without-libssh2 --without-ca-bundle --without-ca-path
+  --without-libidn2 --without-nghttp2 --without-librtmp --without-libssh2 --without-ca-path
 rm -rf "${out:?}/bin" "${out:?}/share" "$out/lib/pkgconfig" "$out"/lib/*.la
-ls -l "$out/lib"
+touch "$out/.made"

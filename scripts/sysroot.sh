@@ -6,7 +6,7 @@
 set -euo pipefail
 arch=${1:?architecture, as Debian names it} dir=${2:?folder to make}
 here=$(cd "$(dirname "$0")" && pwd)
-packages=(libc6-dev linux-libc-dev libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libmd-dev libcmocka-dev)
+packages=(libc6-dev linux-libc-dev libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libmd-dev zlib1g-dev libcmocka-dev)
 
 recipe=$(sha256sum <"$0")
 if [ "$(cat "$dir/recipe" 2>/dev/null)" = "$recipe" ]; then

@@ -111,10 +111,8 @@ ensure_certificate() {
   fi
 }
 
-# The value of a member that a plan has once; empty if null or not there. Lists come with commas.
 plan_member() {
-  tr -d '[:space:]' <"$PLAN" |
-    sed -n "s/.*[{,]\"$1\":\(\[[^]]*\]\|\"[^\"]*\"\|[^,}]*\).*/\1/p" | tr -d '[]"' | grep -vx null || true
+  "$here/plan.sh" "$PLAN" "$1"
 }
 
 # What a container's limits and CPUs must be for the plan; what the person has set stays.

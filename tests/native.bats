@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# The floor and, where `make rust` has built it, the Rust agent: whole loops against the mock. What else the
-# wire may bring to the Rust agent is the conformance suite's, and nothing else comes to the floor.
+# The native agents: whole loops against the mock for the floor, the C agent however it is linked and, where `make
+# rust` has built it, the Rust agent; and what the static programs must be. What else the wire may bring to agents is
+# the conformance suite's, and nothing else comes to the floor.
 
 bats_require_minimum_version 1.5.0
 
@@ -71,6 +72,56 @@ every_loop() { # AGENT…
     AGENT_TASK=t AGENT_SYSTEM_PROMPT_FILE=/dev/null "$bin/agent-floor"
   [ "${#stderr_lines[@]}" -eq 1 ]
   [[ $stderr == "agent-floor: connect: "* ]]
+}
+
+@test "the C agent plays them, whatever it is linked with" {
+  for agent in agent-c agent-c-min agent-c-dynamic; do
+    echo "$agent"
+    every_loop "$bin/$agent"
+  done
+}
+
+@test "the static C agents are small, stripped, without an interpreter, position-independent and hardened" {
+  while read -r program most; do
+    file=$bin/$program
+    size=$(stat -c %s "$file")
+    echo "$program: $size bytes"
+    [ "$size" -le "$most" ]
+    run -0 readelf --wide --file-header --segments --sections --dynamic "$file"
+    echo "$output"
+    grep -q 'Type: *DYN' <<<"$output"
+    grep -q 'Flags: .*NOW.*PIE\|FLAGS_1.*NOW.*PIE' <<<"$output"
+    grep -q '^ *GNU_RELRO ' <<<"$output"
+    grep -q '^ *GNU_STACK .* RW ' <<<"$output"
+    for absent in INTERP NEEDED TEXTREL RPATH RUNPATH .symtab .debug; do
+      ! grep -qw -- "$absent" <<<"$output" || return 1
+    done
+  done <<'TABLE'
+agent-c 1509949
+agent-c-min 262144
+TABLE
+}
+
+@test "no program is shipped with more than it needs: all agents are stripped" {
+  for file in "$bin"/agent-*; do
+    echo "$file"
+    run -0 readelf --wide --sections "$file"
+    [[ $output != *.symtab* && $output != *.debug* ]]
+  done
+}
+
+@test "an agent that was built without TLS says so of https:// in one line" {
+  settings=(OPENAI_API_KEY=k OPENAI_MODEL=m AGENT_TASK=t AGENT_SYSTEM_PROMPT_FILE=VERSION AGENT_MAX_RETRIES=0)
+  run -2 --separate-stderr env OPENAI_BASE_URL=HTTPS://127.0.0.1:1/v1 "${settings[@]}" "$bin/agent-c-min"
+  echo "$stderr"
+  [ -z "$output" ]
+  [ "${#stderr_lines[@]}" -eq 1 ]
+  [[ $stderr == "agent-c: OPENAI_BASE_URL: must be an http:// URL, this program was built without TLS"* ]]
+  # the others get as far as the server that is not there
+  for agent in agent-c agent-c-dynamic; do
+    run -1 --separate-stderr env OPENAI_BASE_URL=https://127.0.0.1:1/v1 "${settings[@]}" "$bin/$agent" </dev/null
+    [[ $output == *'"event":"error"'*'"event":"done"'* ]]
+  done
 }
 
 @test "the Rust agent plays them on both of its runtimes" {

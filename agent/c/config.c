@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <strings.h>
 
 enum { SYSTEM_PROMPT_MAX = 64 << 20, CA_FILE_MAX = 16 << 20 };
 
@@ -35,6 +36,12 @@ static int integer(const char *name, int64_t by_default, int64_t min, int64_t ma
 
 static int check_url(const char *url, struct error *err)
 {
+	bool has_tls = curl_version_info(CURLVERSION_NOW)->features & CURL_VERSION_SSL;
+	if (!strncasecmp(url, "https:", 6) && !has_tls)
+		return error_set(err, 0,
+			"OPENAI_BASE_URL: must be an http:// URL, this program was built without "
+			"TLS, is '%.200s'",
+			url);
 	CURLU *parts = curl_url();
 	char *scheme = NULL, *query = NULL, *fragment = NULL;
 	CURLUcode code = curl_url_set(parts, CURLUPART_URL, url, 0);

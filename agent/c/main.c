@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/loop.h"
 
+#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -131,7 +132,7 @@ int main(int argc, char **argv)
 	struct config config;
 	struct error err;
 	if (argc > 1 && !strcmp(argv[1], "--version")) {
-		puts("agent-c " TURNMETER_VERSION);
+		printf("agent-c %s, %s\n", TURNMETER_VERSION, curl_version());
 		return 0;
 	}
 	if (argc > 1) {

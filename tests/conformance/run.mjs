@@ -69,7 +69,9 @@ function agentOfManifest(name) {
 	const manifest = JSON.parse(readFileSync(file));
 	const resolve = (text) => text.replaceAll('{prefix}', prefix).replaceAll('{here}', path.dirname(path.resolve(file)));
 	const environment = Object.entries(manifest.environment ?? {}).map(([key, value]) => [key, resolve(value)]);
-	return { name: manifest.name, command: manifest.command.map(resolve), environment: Object.fromEntries(environment) };
+	const [program, ...args] = (manifest.version ?? []).map(resolve);
+	const version = program ? execFileSync(program, args, { encoding: 'utf8' }).trim() : '';
+	return { name: manifest.name, command: manifest.command.map(resolve), environment: Object.fromEntries(environment), version };
 }
 
 const agents = options.agents.split(',').filter(Boolean).map(agentOfManifest);
@@ -324,7 +326,8 @@ async function worker(slow) {
 		} catch (error) {
 			failures = [`the case itself failed: ${error.stack}`];
 		}
-		const reason = runtimeCases[agent.name]?.[test.name];
+		let reason = runtimeCases[agent.name]?.[test.name];
+		if (typeof reason === 'function') reason = reason(agent.version);
 		const note = readable(failures.join('; '));
 		if (reason && failures.length > 0) print(agent, test, 'runtime', `${reason} (${note.slice(0, 200)})`);
 		else if (reason) print(agent, test, 'fail', 'passes although runtime.mjs lists it: remove it there');
