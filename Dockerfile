@@ -148,7 +148,7 @@ FROM agent AS agent-rust
 COPY --from=rust /image/rust /
 
 FROM agent AS agent-js
-COPY agent/js/agent.mjs /opt/turnmeter/js/agent.mjs
+COPY agent/js/*.mjs /opt/turnmeter/js/
 
 FROM agent-js AS agent-node
 COPY --from=runtimes /runtimes/node /opt/turnmeter/runtimes/node

@@ -209,6 +209,8 @@ BENCH_NAMES = $(or $(subst $(comma), ,$(CONTENDERS)),$(subst $(comma), ,$(shell 
 NEEDS_c := $(PREFIX)/bin/agent-c
 NEEDS_c-min := $(PREFIX)/bin/agent-c-min
 NEEDS_node := runtimes
+NEEDS_node-cluster := runtimes
+NEEDS_node-http := runtimes
 NEEDS_bun := runtimes
 NEEDS_deno := runtimes
 NEEDS_rust-mt := rust
@@ -265,7 +267,7 @@ check:
 unit-programs: $(UNIT_TESTS)
 
 ## conformance: the contract's cases on each agent (AGENTS=c,node CASE=part of a name)
-AGENTS ?= c,c-min,c-dynamic,node,bun,deno
+AGENTS ?= c,c-min,c-dynamic,node,node-http,node-cluster,bun,deno
 CASE ?=
 .PHONY: conformance
 conformance: $(PREFIX)/bin/agent-c-dynamic static js runtimes

@@ -60,8 +60,107 @@ checked_run() { # NAME
   checked_run deno
 }
 
+@test "node:http in the place of fetch plays checked sessions" {
+  checked_run node-http
+}
+
+@test "node-cluster plays checked sessions" {
+  checked_run node-cluster
+}
+
+# ---- processes of node-cluster. Its server is not there, so that it stays in its retries until it is ended.
+
+has_cpus() {
+  [ "$(nproc)" -ge 2 ] || skip "one process for each CPU, and there is one"
+}
+
+begin_cluster() { # VARIABLE=value…: $cluster is its process
+  echo "system" >"$BATS_TEST_TMPDIR/prompt"
+  env OPENAI_BASE_URL="http://127.0.0.1:1/v1" OPENAI_API_KEY=k OPENAI_MODEL=m AGENT_SESSIONS=7 AGENT_TASK="{session}" \
+    AGENT_SYSTEM_PROMPT_FILE="$BATS_TEST_TMPDIR/prompt" "$@" \
+    "$PREFIX/runtimes/node" agent/js/agent-cluster.mjs < <(exec sleep 60 3>&-) >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 3>&- &
+  cluster=$!
+}
+
+within() { # SECONDS COMMAND…: until the command succeeds
+  local until=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    [ $SECONDS -lt "$until" ] || return 1
+    sleep 0.02
+  done
+}
+
+workers() {
+  pgrep -P "$cluster" -f agent-cluster || true
+}
+
+has_workers() {
+  [ "$(workers | wc -l)" -eq "$(nproc)" ]
+}
+
+are_gone() { # PID…
+  local pid
+  for pid in "$@"; do
+    [ ! -d "/proc/$pid" ] || return 1
+  done
+}
+
+@test "node-cluster: every session has its own name, and one process says done for all" {
+  has_cpus
+  begin_cluster AGENT_MAX_RETRIES=0
+  within 20 grep -q done "$BATS_TEST_TMPDIR/out"
+  has_workers
+  [ "$(tail -n 1 "$BATS_TEST_TMPDIR/out")" = '{"event":"done"}' ]
+  [ "$(grep -c done "$BATS_TEST_TMPDIR/out")" -eq 1 ]
+  [ "$(jq -r '.session // empty' "$BATS_TEST_TMPDIR/out" | sort | paste -sd,)" = s1,s2,s3,s4,s5,s6,s7 ]
+  kill -TERM $cluster
+  wait $cluster && false || [ $? -eq 143 ]
+}
+
+@test "node-cluster: SIGTERM ends all of its processes, and its exit code is 143" {
+  has_cpus
+  begin_cluster
+  within 20 has_workers
+  mapfile -t all < <(workers)
+  kill -TERM $cluster
+  wait $cluster && false || [ $? -eq 143 ]
+  are_gone "${all[@]}"
+  [ ! -s "$BATS_TEST_TMPDIR/out" ]
+}
+
+@test "node-cluster: a process that dies is told in one line, ends the others, and nobody says done" {
+  has_cpus
+  begin_cluster
+  within 20 has_workers
+  mapfile -t all < <(workers)
+  kill -KILL "${all[0]}"
+  wait $cluster && false || [ $? -eq 1 ]
+  are_gone "${all[@]}"
+  [ ! -s "$BATS_TEST_TMPDIR/out" ]
+  [ "$(wc -l <"$BATS_TEST_TMPDIR/err")" -eq 1 ]
+  grep -q 'ended with SIGKILL' "$BATS_TEST_TMPDIR/err"
+}
+
+@test "node-cluster: its processes do not outlive it" {
+  has_cpus
+  begin_cluster
+  within 20 has_workers
+  mapfile -t all < <(workers)
+  kill -KILL $cluster
+  wait $cluster || true
+  within 20 are_gone "${all[@]}"
+}
+
+@test "node-cluster: a setting that is missing is told once" {
+  has_cpus
+  begin_cluster OPENAI_MODEL=
+  wait $cluster && false || [ $? -eq 2 ]
+  [ "$(cat "$BATS_TEST_TMPDIR/err")" = "agent: OPENAI_MODEL is required" ]
+}
+
 @test "nothing is left in the working directory" {
-  for name in node bun deno; do
+  for name in node node-http node-cluster bun deno; do
     play "$name" 1
     run find "$BATS_TEST_TMPDIR" -type f -size +256k
     [ "$output" = "" ]

@@ -1,5 +1,6 @@
 // The agent of agent/CONTRACT.md in JavaScript: one file without dependencies that runs unchanged on
-// Node.js, Bun and Deno. Section numbers in comments are the contract's.
+// Node.js, Bun and Deno. Section numbers in comments are the contract's. agent-http.mjs and agent-cluster.mjs
+// import it; by itself it does what `main` does.
 
 import { Buffer } from 'node:buffer';
 import { spawn } from 'node:child_process';
@@ -56,7 +57,7 @@ if (!/^https?:\/\/[^/]/.test(baseUrl) || !URL.canParse(baseUrl))
 const apiKey = setting('OPENAI_API_KEY');
 if (!/^[\x21-\x7e]+$/.test(apiKey)) malformed('OPENAI_API_KEY', 'must be printable ASCII without spaces');
 const model = setting('OPENAI_MODEL');
-const sessions = integerSetting('AGENT_SESSIONS', 1, 1, 10_000);
+export const sessions = integerSetting('AGENT_SESSIONS', 1, 1, 10_000);
 const systemPrompt = fileSetting('AGENT_SYSTEM_PROMPT_FILE', (bytes) => utf8.decode(bytes));
 const task = setting('AGENT_TASK');
 const toolTimeoutMs = integerSetting('AGENT_TOOL_TIMEOUT_MS', 60_000, 1, 86_400_000);
@@ -82,7 +83,7 @@ if (caFile !== null) {
 
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
-function emit(event) {
+export function emit(event) {
 	const line = Buffer.from(JSON.stringify(event) + '\n');
 	for (;;) {
 		try {
@@ -686,24 +687,39 @@ async function runSession(session) {
 	}
 }
 
+// Runs the sessions s`first` to s`last`; resolves to whether all of them ended well.
+export async function runSessions(first, last) {
+	const runs = [];
+	for (let k = first; k <= last; k++) runs.push(runSession(`s${k}`));
+	return (await Promise.all(runs)).every(Boolean);
+}
+
 // ---- the end (section 5)
 
-function exit(code) {
+// Ends the program, and the tools that were told to end; with `tools` those that run, too.
+export function exit(code, tools = false) {
+	if (tools) for (const group of running) killGroup(group, 'SIGKILL');
 	for (const group of doomed) killGroup(group, 'SIGKILL');
 	process.exit(code);
 }
 
-for (const [signal, code] of [['SIGTERM', 143], ['SIGINT', 130]]) {
-	process.on(signal, () => {
-		for (const group of running) killGroup(group, 'SIGKILL');
-		exit(code);
-	});
+// Calls `end` with the exit code when a signal asks for it.
+export function onSignals(end) {
+	for (const [signal, code] of [['SIGTERM', 143], ['SIGINT', 130]]) process.on(signal, () => end(code));
 }
 
-const runs = [];
-for (let k = 1; k <= sessions; k++) runs.push(runSession(`s${k}`));
-const allWell = (await Promise.all(runs)).every(Boolean);
-emit({ event: 'done' });
-process.stdin.on('end', () => exit(allWell ? 0 : 1));
-process.stdin.on('error', () => exit(allWell ? 0 : 1));
-process.stdin.resume();
+// Says that all sessions are over, and calls `end` when stdin is.
+export function doneUntilEndOfInput(end) {
+	emit({ event: 'done' });
+	process.stdin.on('end', end);
+	process.stdin.on('error', end);
+	process.stdin.resume();
+}
+
+export async function main() {
+	onSignals((code) => exit(code, true));
+	const allWell = await runSessions(1, sessions);
+	doneUntilEndOfInput(() => exit(allWell ? 0 : 1));
+}
+
+if (import.meta.main) await main();

@@ -25,6 +25,10 @@ export const runtimeCases = {
 		'http/tls-wrong-name': http('TLS'),
 	},
 	node,
+	'node-cluster': node,
+	'node-http': {
+		'tool/signal-realtime': `${realtime}: reported as success`,
+	},
 	bun: {
 		'tool/signal-realtime': `${realtime}: reported as success`,
 	},
