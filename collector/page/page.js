@@ -328,23 +328,28 @@ function outcomeColumns() {
 	];
 }
 
-// The single runs of a cell's figure.
+const runPoints = new WeakMap();
+
+// The single runs of a cell's figure; made once, there may be ten thousand of them.
 function runsOf(cell, key) {
 	if (!state.runs) return [];
 	const figure = figureOf(cell, key);
+	const known = runPoints.get(figure);
+	if (known) return known;
 	const { size, shown: unit } = unitOf(figure.unit);
-	return (figure.values ?? []).flatMap((value, i) =>
-		value === null
-			? []
-			: [
-					{
-						contender: cell.contender,
-						x: cell.sessions,
-						y: value / size,
-						words: `${titleOf(cell.contender)}, run ${cell.runs[i]}, block ${cell.blocks[i]}\n${shown(value / size)} ${unit}${figure.flagged?.includes(cell.runs[i]) ? ', outside Tukey’s fences' : ''}`,
-					},
-				],
-	);
+	const points = [];
+	(figure.values ?? []).forEach((value, i) => {
+		if (value === null) return;
+		const flagged = figure.flagged?.includes(cell.runs[i]) ? ', outside Tukey’s fences' : '';
+		points.push({
+			contender: cell.contender,
+			x: cell.sessions,
+			y: value / size,
+			words: `${titleOf(cell.contender)}, run ${cell.runs[i]}, block ${cell.blocks[i]}\n${shown(value / size)} ${unit}${flagged}`,
+		});
+	});
+	runPoints.set(figure, points);
+	return points;
 }
 
 function pointOf(cell, key, topKey) {

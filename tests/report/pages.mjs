@@ -3,7 +3,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import process from 'node:process';
 import { pathToFileURL } from 'node:url';
 
@@ -11,7 +11,8 @@ import { chromium } from 'playwright-core';
 
 export const root = resolve(import.meta.dirname, '../..');
 export const build = resolve(process.env.BUILD ?? join(root, 'build'));
-export const out = join(build, 'report');
+// a folder of its own for each that runs
+export const out = join(build, `report-${basename(process.argv[1], '.mjs')}`);
 const fixtures = join(root, 'tests/fixtures/results');
 const collector = join(build, 'prefix/bin/collector');
 
