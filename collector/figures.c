@@ -65,6 +65,11 @@ const struct figure figures[] = {
 		false},
 	{"cpu_system_usec_per_turn", "usec", "CPU per turn, system", "of it, system time", false,
 		true, false},
+	{"sessions_per_core", "per core", "Sessions per core",
+		"time that sessions were with the model, and that their tools demand, ÷ CPU time "
+		"after the first request: how many such sessions one CPU has time for. Overhead "
+		"does not count, so being late gains nothing",
+		false, true, false},
 	{"throttled_usec", "usec", "Throttled",
 		"time the container was held back by its CPU quota during the run", false, true,
 		false},
@@ -217,6 +222,8 @@ static void add_turn(struct turn_figures *to, const struct sample *first, const 
 	if (last->end_before_ns == FACT_MISSING || last->end_after_ns == FACT_MISSING)
 		return;
 	to->correct_turns++;
+	if (last->read_ns != FACT_MISSING)
+		to->paced_ns += last->end_before_ns - last->read_ns;
 	if (!next || next->read_ns == FACT_MISSING)
 		return;
 	int64_t gap_ns = next->read_ns - last->end_before_ns;
@@ -227,6 +234,7 @@ static void add_turn(struct turn_figures *to, const struct sample *first, const 
 		to->demand_missing++;
 		return;
 	}
+	to->paced_ns += demand_ns;
 	if (suite_tool)
 		series_add(&to->overhead_ms, ms(gap_ns - demand_ns));
 	/* A repeated request's waits are no part of a turn of either clock. */

@@ -73,6 +73,7 @@ json_t *series_distribution(struct series *series);
 struct turn_figures {
 	struct series turn_gap_ms, overhead_ms, first_request_ms, turn_overhead_agent_ms;
 	int64_t correct_turns;    /* answered in full */
+	int64_t paced_ns;         /* of these: time at the model, and what their tools demanded */
 	int64_t demand_missing;   /* gaps without a tool demand, so without an overhead */
 	int64_t sessions_at_once; /* most sessions under way at one instant, of one run */
 };

@@ -223,6 +223,19 @@ static void put_memory(struct draft *draft, const struct run_identity *identity,
 	put_fact(draft, "pss_bytes", facts->pss_bytes, "pss_bytes");
 }
 
+static void put_sessions_per_core(struct draft *draft, int64_t paced_ns)
+{
+	const struct run_facts *facts = draft->facts;
+	int64_t cpu_usec = facts->cpu_usage_usec - facts->cpu_at_first_request_usec;
+	if (json_is_null(json_object_get(draft->record, "cpu_usec_per_turn")))
+		put_missing(draft, "sessions_per_core", "needs the CPU per turn");
+	else if (cpu_usec <= 0)
+		put_missing(draft, "sessions_per_core", "no CPU time was counted");
+	else
+		put(draft, "sessions_per_core",
+			json_real((double)paced_ns / 1e3 / (double)cpu_usec));
+}
+
 static void put_cpu(struct draft *draft, int64_t turns)
 {
 	const struct run_facts *facts = draft->facts;
@@ -356,6 +369,7 @@ json_t *record_make(const struct run_identity *identity, const struct run_facts 
 	put_turn_figures(&draft, identity, &turns, ledger);
 	put_memory(&draft, identity, judgement.at_limit);
 	put_cpu(&draft, turns.correct_turns);
+	put_sessions_per_core(&draft, turns.paced_ns);
 	put_mock(&draft);
 	put_fact(&draft, "steal_usec", facts->steal_usec, "steal_usec");
 	put_fact(&draft, "other_load_usec", facts->other_load_usec, "other_load_usec");

@@ -173,6 +173,7 @@ const struct shown_unit *shown_unit(const char *unit)
 		{"usec", "ms", 1000},
 		{"bytes", "MiB", 1048576},
 		{"per GiB", "per GiB", 1},
+		{"per core", "per core", 1},
 		{"ratio", "", 1},
 		{"count", "", 1},
 	};

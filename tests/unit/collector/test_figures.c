@@ -65,6 +65,8 @@ static void gaps_overheads_and_agent_turns(void **state)
 	/* turn 1 is left out, turn 3 has no next request */
 	assert_int_equal(figures_.turn_overhead_agent_ms.count, 1);
 	CLOSE(value(&figures_.turn_overhead_agent_ms, 0), 108.25 - 100 - 7);
+	/* four streams and the demands that are known */
+	assert_int_equal(figures_.paced_ns, 412000000);
 	assert_int_equal(figures_.sessions_at_once, 2);
 }
 
@@ -83,6 +85,7 @@ static void other_tools_have_no_overhead(void **state)
 	assert_int_equal(figures_.overhead_ms.count, 0);
 	assert_int_equal(figures_.demand_missing, 0);
 	CLOSE(value(&figures_.turn_overhead_agent_ms, 0), 7);
+	assert_int_equal(figures_.paced_ns, 300000000);
 }
 
 static void retries_count_from_the_last_answer_to_the_first_request(void **state)
@@ -102,6 +105,7 @@ static void retries_count_from_the_last_answer_to_the_first_request(void **state
 	CLOSE(value(&figures_.overhead_ms, 0), 3);
 	CLOSE(value(&figures_.overhead_ms, 1), 2);
 	assert_int_equal(figures_.correct_turns, 3);
+	assert_int_equal(figures_.paced_ns, 303000000);
 	assert_int_equal(figures_.turn_overhead_agent_ms.count, 0);
 	assert_int_equal(figures_.first_request_ms.count, 1);
 	CLOSE(value(&figures_.first_request_ms, 0), 10);

@@ -78,6 +78,8 @@ static void every_figure_is_as_worked_out_by_hand(void **state)
 	CLOSE(number(record, "cpu_usec_per_turn"), 2000);
 	CLOSE(number(record, "cpu_user_usec_per_turn"), 1400);
 	CLOSE(number(record, "cpu_system_usec_per_turn"), 600);
+	/* six streams of 100 ms and four demands of 5 ms in 12 ms of CPU time */
+	CLOSE(number(record, "sessions_per_core"), 620.0 / 12);
 	CLOSE(in(record, "mock", "late_self_p99_us"), 90);
 	CLOSE(in(record, "mock", "loop_p99_us"), 60);
 	CLOSE(in(record, "mock", "events"), 240);
