@@ -102,7 +102,7 @@ AGENT_C_MIN := $(AGENT_C_SOURCES:%.c=$(BUILD)/agent-c-min/%.o)
 AGENT_C_STATIC := -std=c17 $(WARN) $(WERROR) -MMD -MP -DCURL_STATICLIB -fPIE -ffunction-sections -fdata-sections \
 	-fno-asynchronous-unwind-tables
 AGENT_C_FULL_FLAGS := -O2 -fstack-protector-strong
-AGENT_C_MIN_FLAGS := -Os
+AGENT_C_MIN_FLAGS := -Os -DAGENT_C_NO_TLS
 
 $(BUILD)/agent-c-full/%.o: %.c $(STATIC_LIBS)/full/.made
 	@mkdir -p $(@D)
@@ -337,7 +337,7 @@ $(BUILD)/fuzz/fuzz_results: tests/fuzz/fuzz_results.c $(FUZZ_RESULTS) $(wildcard
 	clang -D_GNU_SOURCE -DTURNMETER_VERSION='"$(VERSION)"' -I. -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=undefined -o $@ $^ -ljansson -lmd -lm -lpthread
 
-FUZZ_AGENT := $(addprefix agent/c/,answer.c chain.c chunk.c command.c escape.c history.c report.c retry.c server_error.c sse.c)
+FUZZ_AGENT := $(addprefix agent/c/,answer.c chain.c chunk.c command.c escape.c history.c http.c report.c retry.c server_error.c sse.c target.c)
 
 $(BUILD)/fuzz/fuzz_agent_%: tests/fuzz/fuzz_agent_%.c $(FUZZ_AGENT) $(wildcard common/*.c)
 	@mkdir -p $(@D)

@@ -11,12 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/*
- * Started between two looks at the event loop: tools, so that those that have ended need not wait;
- * requests, so that when all sessions begin, a connection is made before many others are tried (a
- * connection being made takes more of libcurl's memory than one that is).
- */
-enum { TOOLS_AT_ONCE = 1, REQUESTS_AT_ONCE = 64 };
+/* Started between two looks at the event loop, so that what comes in meanwhile need not wait. */
+enum { SESSIONS_AT_ONCE = 64, TOOLS_AT_ONCE = 1 };
 
 int agent_init(struct agent *agent, struct loop *loop, const struct config *config,
 	const struct rlimit *files, struct error *err)
@@ -30,8 +26,6 @@ int agent_init(struct agent *agent, struct loop *loop, const struct config *conf
 		tools_release(&agent->tools);
 		return -1;
 	}
-	/* libcurl opens some that tools would inherit. */
-	tools_hide_descriptors();
 	agent->rng = rng_derive((uint64_t)now_ns(), (uint64_t)getpid());
 	report_init(&agent->report, config->report);
 	prologue_init(&agent->prologue, config->model, config->system_prompt.data,
@@ -55,41 +49,26 @@ void agent_release(struct agent *agent)
 	store_release(&agent->store);
 }
 
-void agent_queue(struct agent *agent, struct session *session)
-{
-	session->next_ready = NULL;
-	if (agent->last_ready)
-		agent->last_ready->next_ready = session;
-	else
-		agent->first_ready = session;
-	agent->last_ready = session;
-}
-
 void agent_session_ended(struct agent *agent, bool well)
 {
 	agent->live--;
 	agent->failed |= !well;
 }
 
-static void send_requests(struct agent *agent)
+static void start_sessions(struct agent *agent)
 {
-	for (int i = 0; agent->first_ready && i < REQUESTS_AT_ONCE; i++) {
-		struct session *session = agent->first_ready;
-		agent->first_ready = session->next_ready;
-		if (!agent->first_ready)
-			agent->last_ready = NULL;
-		session_go(session);
-	}
-	transport_send(agent->transport);
+	for (int i = 0; i < SESSIONS_AT_ONCE && agent->started < agent->config->sessions; i++)
+		session_go(&agent->sessions[agent->started++]);
 }
 
 int agent_step(struct agent *agent, struct error *err)
 {
-	if (loop_once(agent->loop, agent->more_tools || agent->first_ready ? 0 : -1, err))
+	start_sessions(agent);
+	bool more = agent->more_tools || agent->started < agent->config->sessions;
+	if (loop_once(agent->loop, more ? 0 : -1, err))
 		return -1;
-	/* In this order: the requests that follow on tools that have just ended (in loop_once),
+	/* In this order: tools that have ended and the requests that follow on them (in loop_once),
 	 * whose sessions are waited for; then the streams; then new tools. */
-	send_requests(agent);
 	transport_receive(agent->transport);
 	agent->more_tools = tools_pump(&agent->tools, TOOLS_AT_ONCE);
 	return report_flush(&agent->report, err);

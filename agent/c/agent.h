@@ -28,10 +28,10 @@ struct agent {
 	struct tools tools;
 	struct transport *transport;
 	struct session *sessions;
-	struct session *first_ready, *last_ready; /* whose next request is to be sent */
-	bool more_tools;                          /* that could be started at once */
-	int64_t live;                             /* sessions that have not ended */
-	bool failed;                              /* a session ended badly */
+	int64_t started; /* sessions, in order */
+	int64_t live;    /* sessions that have not ended */
+	bool failed;     /* a session ended badly */
+	bool more_tools; /* that could be started at once */
 	uint64_t rng;
 };
 

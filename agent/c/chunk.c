@@ -240,9 +240,9 @@ static bool key_is_slow(struct span key, const char *name)
 	return at == end && !*name;
 }
 
-static bool key_is(struct span key, const char *name)
+static inline bool key_is(struct span key, const char *name)
 {
-	size_t length = strlen(name);
+	size_t length = strlen(name); /* known when compiled */
 	if (key.length == length)
 		return !memcmp(key.at, name, length);
 	return key.length > length && memchr(key.at, '\\', key.length) && key_is_slow(key, name);

@@ -1,15 +1,15 @@
 #include "agent/c/config.h"
 
+#include "agent/c/dial.h"
+#include "agent/c/target.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "common/number.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <strings.h>
 
 enum { SYSTEM_PROMPT_MAX = 64 << 20, CA_FILE_MAX = 16 << 20 };
 
@@ -36,29 +36,19 @@ static int integer(const char *name, int64_t by_default, int64_t min, int64_t ma
 
 static int check_url(const char *url, struct error *err)
 {
-	bool has_tls = curl_version_info(CURLVERSION_NOW)->features & CURL_VERSION_SSL;
-	if (!strncasecmp(url, "https:", 6) && !has_tls)
-		return error_set(err, 0,
-			"OPENAI_BASE_URL: must be an http:// URL, this program was built without "
-			"TLS, is '%.200s'",
-			url);
-	CURLU *parts = curl_url();
-	char *scheme = NULL, *query = NULL, *fragment = NULL;
-	CURLUcode code = curl_url_set(parts, CURLUPART_URL, url, 0);
-	if (!code)
-		code = curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0);
-	curl_url_get(parts, CURLUPART_QUERY, &query, 0);
-	curl_url_get(parts, CURLUPART_FRAGMENT, &fragment, 0);
-	bool good = !code && (!strcmp(scheme, "http") || !strcmp(scheme, "https")) && !query &&
-		    !fragment;
-	curl_free(scheme);
-	curl_free(query);
-	curl_free(fragment);
-	curl_url_cleanup(parts);
-	if (!good)
+	struct target target;
+	struct error reason;
+	if (target_init(&target, url, &reason) || strpbrk(url, "?#"))
 		return error_set(err, 0,
 			"OPENAI_BASE_URL: must be an http:// or https:// URL without a query, is "
 			"'%.200s'",
+			url);
+	bool refused = target.tls && !dialer_is_there();
+	target_release(&target);
+	if (refused)
+		return error_set(err, 0,
+			"OPENAI_BASE_URL: must be an http:// URL, this program was built without "
+			"TLS, is '%.200s'",
 			url);
 	return 0;
 }

@@ -1,13 +1,13 @@
 /*
- * The agent of agent/CONTRACT.md in C, on libcurl and jansson. This file is the process: its
- * signals, its descriptors, its end.
+ * The agent of agent/CONTRACT.md in C. This file is the process: its signals, its descriptors, its
+ * end.
  */
 #include "agent/c/agent.h"
 #include "agent/c/config.h"
+#include "agent/c/dial.h"
 #include "common/error.h"
 #include "common/loop.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 	struct config config;
 	struct error err;
 	if (argc > 1 && !strcmp(argv[1], "--version")) {
-		printf("agent-c %s, %s\n", TURNMETER_VERSION, curl_version());
+		printf("agent-c %s, %s\n", TURNMETER_VERSION, dialer_version());
 		return 0;
 	}
 	if (argc > 1) {

@@ -38,7 +38,6 @@ void session_init(struct session *session, struct agent *agent, int number)
 	history_init(&session->history, &agent->prologue, &agent->store, agent->config->task,
 		session->name);
 	buf_init(&session->error_body, ERROR_BODY_MAX);
-	agent_queue(agent, session);
 }
 
 static void release_answer(struct session *session)
@@ -106,12 +105,6 @@ void session_go(struct session *session)
 	exchange_start(&session->exchange, &session->history);
 }
 
-static void make_ready(struct session *session)
-{
-	session->state = SESSION_READY;
-	agent_queue(session->agent, session);
-}
-
 /* The attempt has failed: again, or never again. `wait_ms` is what the server asks for, or -1. */
 static void fail_attempt(
 	struct session *session, const char *failure, bool retryable, int64_t wait_ms)
@@ -165,7 +158,7 @@ static void tools_over(struct session *session)
 	release_jobs(session);
 	answer_release(&session->answer);
 	end_turn(session);
-	make_ready(session);
+	session_go(session);
 }
 
 static void tool_ended(struct tool *tool)
@@ -196,7 +189,7 @@ static void start_tools(struct session *session)
 		tools_over(session);
 }
 
-/* The answer is complete. May come from within libcurl. */
+/* The answer is complete. May come from within `data` of the exchange. */
 static void complete(struct session *session)
 {
 	loop_timer_clear(session->agent->loop, &session->timer);
@@ -279,7 +272,7 @@ static void exchange_over(struct exchange *exchange, const struct exchange_resul
 	struct error err;
 	if (session->state == SESSION_LINGERING) {
 		loop_timer_clear(session->agent->loop, &session->timer);
-		make_ready(session);
+		session_go(session);
 	} else if (session->state != SESSION_ANSWER) {
 		return; /* it was complete at [DONE] */
 	} else if (session->failure) {
@@ -322,5 +315,5 @@ static void timer_expired(struct timer *timer)
 		return;
 	}
 	exchange_abort(&session->exchange); /* that was lingering */
-	make_ready(session);
+	session_go(session);
 }

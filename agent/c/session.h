@@ -17,8 +17,8 @@ struct agent;
 struct job;
 
 enum session_state {
-	SESSION_READY,     /* the next request is to be sent */
-	SESSION_LINGERING, /* the same, while the last answer's connection comes to its end */
+	SESSION_NEW,       /* the first request is to be sent */
+	SESSION_LINGERING, /* the next is, when the last answer's connection has come to its end */
 	SESSION_WAITING,   /* until the next attempt */
 	SESSION_ANSWER,    /* a request is out */
 	SESSION_TOOLS,
@@ -27,7 +27,6 @@ enum session_state {
 
 struct session {
 	struct agent *agent;
-	struct session *next_ready;
 	enum session_state state;
 	char name[8];
 	int turn, attempt, retries; /* counted from 1, 1 and 0 */
@@ -45,15 +44,14 @@ struct session {
 	size_t jobs_left;
 };
 
-/* Session number 1, 2, …; it begins READY. */
+/* Session number 1, 2, … */
 void session_init(struct session *session, struct agent *agent, int number);
 void session_release(struct session *session);
 
-/* Send the next request of a session that is READY. */
+/* Send the first request. */
 void session_go(struct session *session);
 
-/* Of agent.c: queue a session that is READY; count one that has ended. */
-void agent_queue(struct agent *agent, struct session *session);
+/* Of agent.c: count one that has ended. */
 void agent_session_ended(struct agent *agent, bool well);
 
 #endif

@@ -103,7 +103,6 @@ int tools_init(struct tools *tools, struct loop *loop, struct store *store, size
 	tools->private_files = !close_range_(~0U, ~0U, CLOSE_RANGE_UNSHARE);
 	/* Inherited as ignored, it would have the kernel reap our children before we ask. */
 	sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
-	tools->ignored_signals = ignored_signals();
 
 	tools->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (tools->null_fd < 0)
@@ -280,6 +279,11 @@ static void unwatch(struct tool *tool, struct source *source)
 static int spawn(struct tool *tool)
 {
 	struct tools *tools = tool->tools;
+	if (!tools->signals_known) {
+		/* One call for each signal: not before the first request, which need not wait. */
+		tools->ignored_signals = ignored_signals();
+		tools->signals_known = true;
+	}
 	auto_close int out_fd = -1;
 	auto_close int err_fd = -1;
 	auto_close int pidfd = -1;

@@ -33,7 +33,8 @@ struct tools {
 	int null_fd;          /* /dev/null, and two places kept for a child's stdout and stderr: */
 	int place_fds[2];     /* low numbers, so that the child's table is small */
 	uint64_t ignored_signals; /* bit n - 1: signal n; reset in tools */
-	struct rlimit files;      /* RLIMIT_NOFILE for tools */
+	bool signals_known;
+	struct rlimit files; /* RLIMIT_NOFILE for tools */
 };
 
 /*

@@ -1,5 +1,6 @@
 /*
- * HTTP for the agent: libcurl's multi interface on the event loop.
+ * HTTP for the agent, on the event loop: requests and answers are ours, on connections of
+ * connection.h.
  *
  * An exchange is one POST of a history and its answer. Redirects 307 and 308 are followed with the
  * body, and a kept-alive connection that the server closed before any byte of its answer is
@@ -8,17 +9,19 @@
 #ifndef AGENT_C_TRANSPORT_H
 #define AGENT_C_TRANSPORT_H
 
+#include "agent/c/connection.h"
 #include "agent/c/history.h"
+#include "agent/c/http.h"
 #include "agent/c/retry.h"
 
-#include <curl/curl.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct config;
 struct error;
+struct inflater;
 struct loop;
-struct socket;
+struct target;
 struct transport;
 
 /* The loop and the config are borrowed. */
@@ -26,9 +29,7 @@ struct transport *transport_new(struct loop *loop, const struct config *config, 
 /* All exchanges must have been released. Accepts NULL. */
 void transport_free(struct transport *transport);
 
-/* To be called after each batch of the loop: send requests that were started and what else is due;
- * serve the sockets that the loop found ready. */
-void transport_send(struct transport *transport);
+/* To be called after each batch of the loop: serve the connections that it found ready. */
 void transport_receive(struct transport *transport);
 
 struct exchange_result {
@@ -41,28 +42,35 @@ struct exchange_result {
 struct exchange {
 	/* Bytes of the answer's body. Not 0 ends the exchange. Must start or abort none. */
 	int (*data)(struct exchange *exchange, const char *bytes, size_t length);
-	/* It has ended. May start another. Both are called from the two functions above only. */
+	/* It has ended. May start another. Neither is called from within the functions below. */
 	void (*over)(struct exchange *exchange, const struct exchange_result *result);
 	bool active;
 	long status; /* of the answer, from the first byte of its body on */
 
 	struct transport *transport;
-	CURL *easy;
+	const char *session;
 	const struct history *history;
-	struct socket *upload; /* the connection that the body goes out on */
-	size_t sent;           /* bytes of the body */
-	bool upload_waits;     /* for room in the socket */
-	bool answered;         /* a byte of the answer came */
-	bool fresh;            /* on a connection that carried no request before */
+	struct connection connection;
+	uint32_t ready;        /* events of it that are not yet served */
+	bool opening;          /* it is being made */
+	bool used;             /* it carried an answer before this one */
+	bool astray;           /* it does not lead to the usual server */
+	bool replaced;         /* by this request, as it was kept and turned out to be closed */
+	int send_errno;        /* why no more of the request could be sent, or 0 */
+	size_t sent, size;     /* bytes of the request, head and body */
+	struct target *target; /* of this request, if it is not the usual one */
+	size_t address;        /* number of the one, of those of the target's host, that is tried */
 	int redirects;
-	char *redirect; /* address of this request, if not the usual one */
+	struct http http;
+	struct inflater *inflater; /* of an answer that is compressed */
+	char *location;            /* where the answer redirects to */
 	enum retry_header wait_header;
 	int64_t wait_ms;
-	struct curl_slist headers[2]; /* the session's own, before those of all */
-	char session_header[32], length_header[48];
+	struct timer timer; /* tells a failure that was known at once */
+	char *failure;      /* that one */
 };
 
-/* `session` is the value of X-Session-Id. The callbacks are the caller's to set. */
+/* `session` is the value of X-Session-Id, borrowed. The callbacks are the caller's to set. */
 void exchange_init(struct exchange *exchange, struct transport *transport, const char *session);
 void exchange_release(struct exchange *exchange);
 

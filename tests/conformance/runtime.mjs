@@ -18,7 +18,6 @@ export const runtimeCases = {
 	'c-min': {
 		'http/gzip': http('gzip'),
 		'http/gzip-error': http('gzip'),
-		'http/literal-v6': http('IPv6'),
 		'http/tls': http('TLS'),
 		'http/tls-localhost': http('TLS'),
 		'http/tls-untrusted': http('TLS'),
