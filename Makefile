@@ -261,6 +261,7 @@ check:
 		$(foreach b,$(BATS),"$(basename $(notdir $(b)))=bats --tap $(b)") \
 		"conformance=$(MAKE) --no-print-directory conformance" \
 		"clients=$(MAKE) --no-print-directory clients" \
+		"schema=$(MAKE) --no-print-directory schema-check" \
 		"report-page=$(MAKE) --no-print-directory report-test"
 
 .PHONY: unit-programs
@@ -296,6 +297,20 @@ $(REPORT_MODULES): tests/report/package-lock.json
 bench-report: $(PREFIX)/bin/collector runtimes $(REPORT_MODULES)
 	@scripts/deps.sh browser
 	@BUILD=$(BUILD) $(PREFIX)/runtimes/node tests/report/bench.mjs
+
+## schemas: write configs/schema/ anew from the collector's tables
+.PHONY: schemas schema-check
+schemas: $(PREFIX)/bin/collector
+	@for name in plan scenario manifest run summary; do \
+		$< schema $$name >configs/schema/$$name.schema.json.new && \
+		mv configs/schema/$$name.schema.json.new configs/schema/$$name.schema.json || exit 1; done
+
+## schema-check: the schemas are the collector's, and a validator from npm judges files as the collector does
+schema-check: $(PREFIX)/bin/collector runtimes tests/schema/node_modules/.package-lock.json
+	@BUILD=$(BUILD) $(PREFIX)/runtimes/node --test --test-reporter=tap tests/schema/schema.test.mjs
+tests/schema/node_modules/.package-lock.json: tests/schema/package-lock.json
+	npm ci --prefix tests/schema --silent --ignore-scripts
+	@touch $@
 
 ## lint: formatting, clang-tidy, shellcheck, and a build with warnings as errors (gcc and clang)
 .PHONY: lint

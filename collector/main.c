@@ -3,6 +3,7 @@
 #include "collector/doctor.h"
 #include "collector/local.h"
 #include "collector/play.h"
+#include "collector/schema.h"
 #include "collector/summary.h"
 #include "collector/terminal.h"
 #include "common/buf.h"
@@ -311,8 +312,10 @@ static int check(int argc, char **argv)
 	int status = EXIT_OK;
 	if (argc > 1 && !strcmp(argv[1], "--help")) {
 		puts("usage: collector check FILE...\n"
-		     "Say whether plans, manifests and scenarios can be used; exit status 2 if "
-		     "not.");
+		     "Say whether plans, manifests and scenarios can be used, and whether "
+		     "summaries "
+		     "and\n"
+		     "runs.jsonl are what they must be; exit status 2 if not.");
 		return EXIT_OK;
 	}
 	if (argc < 2) {
@@ -328,6 +331,31 @@ static int check(int argc, char **argv)
 			status = fail(&err, EXIT_USAGE);
 	}
 	return status;
+}
+
+/* ---- schema */
+
+static int schema(int argc, char **argv)
+{
+	bool help = argc == 2 && !strcmp(argv[1], "--help");
+	json_auto_t *made = argc == 2 && !help ? schema_of(argv[1]) : NULL;
+	auto_buf struct buf names;
+	buf_init(&names, 1000);
+	for (size_t i = 0; schema_names[i]; i++)
+		buf_addf(&names, "%s%s", i ? ", " : "", schema_names[i]);
+	if (help) {
+		printf("usage: collector schema NAME\n"
+		       "Print the JSON Schema of a kind of file, as it stands in configs/schema/:\n"
+		       "%s.\n",
+			names.data);
+		return EXIT_OK;
+	}
+	if (!made) {
+		fprintf(stderr, "collector: schema: needs one NAME of %s\n", names.data);
+		return EXIT_USAGE;
+	}
+	print_json(made);
+	return EXIT_OK;
 }
 
 /* ---- report */
@@ -388,6 +416,7 @@ static void usage(FILE *out)
 	      "  run PLAN      play a plan and write its results\n"
 	      "  doctor        is this machine fit, and is all there that a plan needs?\n"
 	      "  check FILE    is it a plan, manifest or scenario that can be used?\n"
+	      "  schema NAME   print the JSON Schema of a kind of file\n"
 	      "  report DIR    make the reports of a results folder again\n"
 	      "COMMAND --help tells more; --version tells the version\n",
 		out);
@@ -398,7 +427,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*function)(int argc, char **argv);
-	} commands[] = {{"run", run}, {"doctor", examine}, {"check", check}, {"report", report}};
+	} commands[] = {{"run", run}, {"doctor", examine}, {"check", check}, {"schema", schema},
+		{"report", report}};
 	const char *name = argc > 1 ? argv[1] : "";
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		if (strcmp(name, commands[i].name))

@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/json.h"
+#include "common/json_schema.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,19 +24,6 @@ enum {
 
 /* Beyond this, sums and ratios could leave what JSON can hold. */
 #define NUMBER_MAX 1e18
-
-/* json_read_fields refuses unknown members; records may have more than is used here. */
-static int read_known_fields(const json_t *object, const char *where,
-	const struct json_field *fields, size_t count, struct error *err)
-{
-	json_auto_t *known = json_object();
-	for (size_t i = 0; i < count; i++) {
-		json_t *value = json_object_get(object, fields[i].name);
-		if (value)
-			json_object_set(known, fields[i].name, value);
-	}
-	return json_read_fields(known, where, "", fields, count, err);
-}
 
 static int check_number(const json_t *value, const char *where, const char *figure,
 	const char *member, struct error *err)
@@ -102,48 +90,73 @@ static int check_reasons(const json_t *reasons, const char *where, struct error 
 	return 0;
 }
 
+/* A record as it is read. */
+struct parts {
+	struct run_record run;
+	const char *outcome, *sha256;
+	const json_t *mock, *exit, *missing;
+	int64_t schema;
+};
+
+#define RUN(member) JSON_AT(struct parts, run.member)
+
+/* What is used of a record; it has more. */
+static const struct json_field record_fields[] = {
+	{"schema", JSON_FIELD_INT, false, JSON_AT(struct parts, schema), RECORD_SCHEMA,
+		RECORD_SCHEMA, 0, 0, "version of the record's form"},
+	{"plan_sha256", JSON_FIELD_TEXT, false, JSON_AT(struct parts, sha256), 64, 64, 0, 0,
+		"of the plan as resolved"},
+	{"run", JSON_FIELD_INT, false, RUN(run), 1, 1 << 30, 0, 0, "number in this results folder"},
+	{"block", JSON_FIELD_INT, false, RUN(block), 1, 1 << 30, 0, 0,
+		"a run that is repeated keeps its block"},
+	{"sessions", JSON_FIELD_INT, false, RUN(sessions), 1, SESSIONS_MAX, 0, 0, "concurrent"},
+	{"contender", JSON_FIELD_TEXT, false, RUN(contender), 1, NAME_MAX_BYTES, 0, 0, NULL},
+	{"track", JSON_FIELD_TEXT, false, RUN(track), 1, NAME_MAX_BYTES, 0, 0, NULL},
+	{"scenario", JSON_FIELD_TEXT, false, RUN(scenario), 1, NAME_MAX_BYTES, 0, 0, NULL},
+	{"placement", JSON_FIELD_TEXT, false, RUN(placement), 1, NAME_MAX_BYTES, 0, 0,
+		"split or shared"},
+	{"mode", JSON_FIELD_TEXT, false, RUN(mode), 1, NAME_MAX_BYTES, 0, 0, "container or local"},
+	{"cgroup_backend", JSON_FIELD_TEXT, false, RUN(backend), 1, NAME_MAX_BYTES, 0, 0,
+		"v2, v2-sampled or v1"},
+	{"machine_id", JSON_FIELD_TEXT, true, RUN(machine_id), 1, NAME_MAX_BYTES, 0, 0, NULL},
+	{"suite_version", JSON_FIELD_TEXT, true, RUN(suite_version), 1, NAME_MAX_BYTES, 0, 0, NULL},
+	{"limits", JSON_FIELD_OBJECT, false, RUN(limits), 0, 0, 0, 0, "{asked, in_force}"},
+	{"warm_up", JSON_FIELD_BOOL, true, RUN(warm_up), 0, 0, 0, 0, "in no figure of the summary"},
+	{"cold", JSON_FIELD_BOOL, true, RUN(cold), 0, 0, 0, 0, "files evicted first"},
+	{"timed", JSON_FIELD_BOOL, false, RUN(timed), 0, 0, 0, 0, "false under emulation"},
+	{"valid", JSON_FIELD_BOOL, false, RUN(valid), 0, 0, 0, 0,
+		"false: instrument or machine were at fault"},
+	{"suite_tool", JSON_FIELD_BOOL, true, RUN(suite_tool), 0, 0, 0, 0,
+		"the tools tell their demand"},
+	{"memory_peak_at_limit", JSON_FIELD_BOOL, true, RUN(at_limit), 0, 0, 0, 0,
+		"read the peak as \"at least\""},
+	{"outcome", JSON_FIELD_TEXT, false, JSON_AT(struct parts, outcome), 1, 20, 0, 0,
+		"what came of it"},
+	{"outcome_detail", JSON_FIELD_TEXT, false, RUN(detail), 0, DETAIL_MAX, 0, 0,
+		"empty when ok"},
+	{"invalid_reasons", JSON_FIELD_ARRAY, false, RUN(invalid_reasons), 0, 100, 0, 0,
+		"\"id: what was found, what the bound is\""},
+	{"mock", JSON_FIELD_OBJECT, true, JSON_AT(struct parts, mock), 0, 0, 0, 0,
+		"lateness and counts of the mock"},
+	{"exit", JSON_FIELD_OBJECT, true, JSON_AT(struct parts, exit), 0, 0, 0, 0,
+		"how the process ended"},
+	{"missing", JSON_FIELD_OBJECT, true, JSON_AT(struct parts, missing), 0, 0, 0, 0,
+		"why a figure is null, by its name"},
+};
+enum { RECORD_FIELDS = sizeof record_fields / sizeof *record_fields };
+
 /* Takes the reference `json` on success. */
 static int read_record(json_t *json, const char *plan_sha256, const char *where,
 	struct run_record *out, struct error *err)
 {
-	struct run_record run = {.suite_version = "unknown", .machine_id = "unknown"};
-	const char *outcome, *sha256;
-	int64_t schema;
-	const struct json_field fields[] = {
-		{"schema", JSON_FIELD_INT, false, &schema, RECORD_SCHEMA, RECORD_SCHEMA, 0, 0,
-			NULL},
-		{"plan_sha256", JSON_FIELD_TEXT, false, &sha256, 64, 64, 0, 0, NULL},
-		{"run", JSON_FIELD_INT, false, &run.run, 1, 1 << 30, 0, 0, NULL},
-		{"block", JSON_FIELD_INT, false, &run.block, 1, 1 << 30, 0, 0, NULL},
-		{"sessions", JSON_FIELD_INT, false, &run.sessions, 1, SESSIONS_MAX, 0, 0, NULL},
-		{"contender", JSON_FIELD_TEXT, false, &run.contender, 1, NAME_MAX_BYTES, 0, 0,
-			NULL},
-		{"track", JSON_FIELD_TEXT, false, &run.track, 1, NAME_MAX_BYTES, 0, 0, NULL},
-		{"scenario", JSON_FIELD_TEXT, false, &run.scenario, 1, NAME_MAX_BYTES, 0, 0, NULL},
-		{"placement", JSON_FIELD_TEXT, false, &run.placement, 1, NAME_MAX_BYTES, 0, 0,
-			NULL},
-		{"mode", JSON_FIELD_TEXT, false, &run.mode, 1, NAME_MAX_BYTES, 0, 0, NULL},
-		{"cgroup_backend", JSON_FIELD_TEXT, false, &run.backend, 1, NAME_MAX_BYTES, 0, 0,
-			NULL},
-		{"machine_id", JSON_FIELD_TEXT, true, &run.machine_id, 1, NAME_MAX_BYTES, 0, 0,
-			NULL},
-		{"suite_version", JSON_FIELD_TEXT, true, &run.suite_version, 1, NAME_MAX_BYTES, 0,
-			0, NULL},
-		{"limits", JSON_FIELD_OBJECT, false, &run.limits, 0, 0, 0, 0, NULL},
-		{"warm_up", JSON_FIELD_BOOL, true, &run.warm_up, 0, 0, 0, 0, NULL},
-		{"cold", JSON_FIELD_BOOL, true, &run.cold, 0, 0, 0, 0, NULL},
-		{"timed", JSON_FIELD_BOOL, false, &run.timed, 0, 0, 0, 0, NULL},
-		{"valid", JSON_FIELD_BOOL, false, &run.valid, 0, 0, 0, 0, NULL},
-		{"suite_tool", JSON_FIELD_BOOL, true, &run.suite_tool, 0, 0, 0, 0, NULL},
-		{"memory_peak_at_limit", JSON_FIELD_BOOL, true, &run.at_limit, 0, 0, 0, 0, NULL},
-		{"outcome", JSON_FIELD_TEXT, false, &outcome, 1, 20, 0, 0, NULL},
-		{"outcome_detail", JSON_FIELD_TEXT, false, &run.detail, 0, DETAIL_MAX, 0, 0, NULL},
-		{"invalid_reasons", JSON_FIELD_ARRAY, false, &run.invalid_reasons, 0, 100, 0, 0,
-			NULL},
-	};
-	if (read_known_fields(json, where, fields, sizeof fields / sizeof *fields, err) ||
-		check_figures(json, where, err) || check_reasons(run.invalid_reasons, where, err))
+	struct parts parts = {.run = {.suite_version = "unknown", .machine_id = "unknown"}};
+	json_auto_t *known = json_known_members(json, record_fields, RECORD_FIELDS);
+	if (json_read_struct(known, where, "", record_fields, RECORD_FIELDS, &parts, err) ||
+		check_figures(json, where, err) ||
+		check_reasons(parts.run.invalid_reasons, where, err))
 		return -1;
+	const char *outcome = parts.outcome, *sha256 = parts.sha256;
+	struct run_record run = parts.run;
 	int found = outcome_find(outcome);
 	if (found < 0)
 		return error_set(err, 0,
@@ -156,6 +169,53 @@ static int read_record(json_t *json, const char *plan_sha256, const char *where,
 	run.json = json;
 	*out = run;
 	return 0;
+}
+
+/* ---- the schema */
+
+static json_t *number_or_null_schema(void)
+{
+	return json_pack("{s:[s, s], s:f, s:f}", "type", "number", "null", "minimum", -NUMBER_MAX,
+		"maximum", NUMBER_MAX);
+}
+
+static json_t *distribution_schema(void)
+{
+	json_t *properties = json_object();
+	for (size_t i = 0; i < figure_statistics_count; i++)
+		json_set(properties, figure_statistics[i].name, number_or_null_schema());
+	json_set(properties, "n", json_pack("{s:s, s:i}", "type", "integer", "minimum", 1));
+	return json_pack("{s:[s, s], s:[s], s:o}", "type", "object", "null", "required", "n",
+		"properties", properties);
+}
+
+json_t *record_schema(void)
+{
+	json_t *schema = json_schema_of(record_fields, RECORD_FIELDS, true);
+	json_t *properties = json_object_get(schema, "properties"), *outcomes = json_array();
+	for (size_t i = 0; i < figures_count; i++) {
+		json_t *property =
+			figures[i].per_turn ? distribution_schema() : number_or_null_schema();
+		json_set(property, "description",
+			json_sprintf("%s, %s", figures[i].definition, figures[i].unit));
+		json_set(properties, figures[i].name, property);
+	}
+	json_set(properties, "memory_at_peak",
+		json_pack("{s:[s, s], s:o}", "type", "object", "null", "additionalProperties",
+			number_or_null_schema()));
+	for (int outcome = 0; outcome < OUTCOME_COUNT; outcome++)
+		json_array_append_new(outcomes, json_string(outcome_name((enum outcome)outcome)));
+	json_schema_refine(schema, "outcome", json_pack("{s:o}", "enum", outcomes));
+	json_schema_items(schema, "invalid_reasons", json_pack("{s:s}", "type", "string"));
+	return json_schema_document(schema, "Turnmeter run",
+		"A line of runs.jsonl: docs/method.md. Members beyond these are allowed");
+}
+
+int record_check(json_t *json, const char *where, struct error *err)
+{
+	struct run_record unused;
+	const char *own = json_string_value(json_object_get(json, "plan_sha256"));
+	return read_record(json, own ? own : "", where, &unused, err);
 }
 
 static int by_number(const void *left, const void *right)
@@ -244,7 +304,8 @@ static int read_plan(int dir_fd, struct results *out, struct error *err)
 		return -1;
 	const struct json_field sha256 = {
 		"sha256", JSON_FIELD_TEXT, false, &out->plan_sha256, 64, 64, 0, 0, NULL};
-	if (read_known_fields(out->plan, "plan.json", &sha256, 1, err))
+	json_auto_t *known = json_known_members(out->plan, &sha256, 1);
+	if (json_read_fields(known, "plan.json", "", &sha256, 1, err))
 		return -1;
 	json_auto_t *hashed = json_copy(out->plan);
 	json_object_del(hashed, "sha256");

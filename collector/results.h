@@ -45,6 +45,11 @@ int results_read(int dir_fd, struct results *out, struct error *err);
 void results_release(struct results *results);
 #define auto_results __attribute__((cleanup(results_release)))
 
+/* One record by itself, of any plan. */
+int record_check(json_t *record, const char *where, struct error *err);
+/* The JSON Schema of a record. New reference. */
+json_t *record_schema(void);
+
 /* {p50, …} of a per-turn figure or a number; NULL where the record has none. Borrowed. */
 const json_t *run_record_figure(const struct run_record *run, const char *name);
 /* Why it has none. */

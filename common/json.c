@@ -254,6 +254,17 @@ int json_read_struct(const json_t *object, const char *where, const char *path,
 	return json_read_fields(object, where, path, placed, count, err);
 }
 
+json_t *json_known_members(const json_t *object, const struct json_field *fields, size_t count)
+{
+	json_t *known = json_object();
+	for (size_t i = 0; i < count; i++) {
+		json_t *value = json_object_get(object, fields[i].name);
+		if (value)
+			json_set(known, fields[i].name, json_incref(value));
+	}
+	return known;
+}
+
 int json_check_choice(const char *text, const char *const *choices, const char *where,
 	const char *path, struct error *err)
 {

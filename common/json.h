@@ -58,6 +58,9 @@ int json_read_fields(const json_t *object, const char *where, const char *path,
 int json_read_struct(const json_t *object, const char *where, const char *path,
 	const struct json_field *fields, size_t count, void *base, struct error *err);
 
+/* The members that a table has, for objects that may have more than is read. New reference. */
+json_t *json_known_members(const json_t *object, const struct json_field *fields, size_t count);
+
 /* 0 if `text` is one of the NULL-ended `choices`; else "WHERE: PATH: must be "a" or "b", is …". */
 int json_check_choice(const char *text, const char *const *choices, const char *where,
 	const char *path, struct error *err);

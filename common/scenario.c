@@ -264,7 +264,9 @@ json_t *scenario_schema(void)
 	json_schema_refine(schema, "chunk_bytes", range_schema(1, CHUNK_TEXT_MAX));
 	json_schema_refine(schema, "tools", tools_schema());
 	/* every turn but the last asks for tools */
-	json_set(schema, "if", json_pack("{s:{s:{s:i}}}", "properties", "turns", "minimum", 2));
+	json_set(schema, "if",
+		json_pack("{s:{s:{s:s, s:i}}}", "properties", "turns", "type", "integer", "minimum",
+			2));
 	json_set(schema, "then",
 		json_pack("{s:[s], s:{s:{s:s}}}", "required", "tools", "properties", "tools",
 			"type", "object"));

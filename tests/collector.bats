@@ -88,7 +88,7 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
 
 @test "help is on stdout, bad usage is one line and status 2" {
   local command
-  for command in "" run doctor check report; do
+  for command in "" run doctor check schema report; do
     # shellcheck disable=SC2086 # no word or one
     run -0 "$COLLECTOR" $command --help
     [[ $output == usage:* ]]
@@ -104,11 +104,15 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   run -2 "$COLLECTOR" run configs/smoke.json --listen /tmp/s
   [ "$output" = "collector: run: --listen and --mock-control go together" ]
   run -2 "$COLLECTOR" check
+  run -2 "$COLLECTOR" schema
+  one_line
+  run -2 "$COLLECTOR" schema none
+  [ "$output" = "collector: schema: needs one NAME of plan, scenario, manifest, run, summary" ]
   run -2 "$COLLECTOR" report
 }
 
 @test "check takes every plan, manifest and scenario of the suite" {
-  run -0 "$COLLECTOR" check configs/*.json configs/*/*.json tests/wrong-agents/plan.json
+  run -0 "$COLLECTOR" check configs/*.json configs/{contenders,scenarios}/*.json tests/wrong-agents/plan.json
   [[ $output == *"configs/smoke.json: plan 'smoke': "* ]]
   [[ $output == *"configs/contenders/node.json: contender 'node' (Node.js 24)"* ]]
   [[ $output == *"configs/scenarios/quick.json: scenario 'quick': 6 turns"* ]]

@@ -54,7 +54,8 @@ static void wrong_ones_are_refused_with_their_field(void **state)
 		{"[{\"statement\":\"s\",\"figure\":\"startup_ms\",\"relation\":\"!=\","
 		 "\"threshold\":1,"
 		 "\"cells\":{\"left\":\"c\",\"scenario\":\"quick\",\"sessions\":1}}]",
-			"p: hypotheses[0].relation: must be \"<\", \"<=\", \">\" or \">=\", is \"!=\""},
+			"p: hypotheses[0].relation: must be \"<\", \"<=\", \">\" or \">=\", is "
+			"\"!=\""},
 		{"[{\"statement\":\"s\",\"figure\":\"startup_ms\",\"relation\":\"<\",\"threshold\":"
 		 "\"1\","
 		 "\"cells\":{\"left\":\"c\",\"scenario\":\"quick\",\"sessions\":1}}]",
@@ -177,6 +178,63 @@ static void the_whole_interval_decides(void **state)
 	}
 }
 
+/* A peak at its memory limit is at least that: no interval ends above it, or below as divisor. */
+static void what_is_at_least_so_much_has_no_upper_end(void **state)
+{
+	(void)state;
+	static const struct {
+		bool left_at_limit, right_at_limit, has_right;
+		const char *relation, *threshold, *verdict;
+	} rows[] = {
+		{false, false, false, "<", "99", "supported"},
+		{true, false, false, "<", "99", "undecided"},
+		{true, false, false, "<=", "99", "undecided"},
+		{true, false, false, "<", "10", "rejected"},
+		{true, false, false, ">", "9.5", "supported"},
+		{true, false, false, ">", "17", "undecided"},
+		/* left is 10 … 17, right the same: a ratio of 1 in each block */
+		{false, false, true, "<", "2", "supported"},
+		{true, false, true, "<", "2", "undecided"},
+		{true, false, true, ">", "0.5", "supported"},
+		{false, true, true, "<", "2", "supported"},
+		{false, true, true, ">", "0.5", "undecided"},
+		{false, true, true, ">", "2", "rejected"},
+		{true, true, true, "<", "2", "undecided"},
+		{true, true, true, ">", "0.5", "undecided"},
+	};
+	size_t key = figure_key_find("startup_ms");
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct scene left, right;
+		scene_init(&left, 10, BLOCKS);
+		scene_init(&right, 10, BLOCKS);
+		right.cell.contender = "node";
+		left.figures[key].at_least = rows[i].left_at_limit;
+		right.figures[key].at_least = rows[i].right_at_limit;
+		auto_free char *text = xasprintf(
+			"[{\"statement\":\"s\",\"figure\":\"startup_ms\",\"relation\":\"%s\","
+			"\"threshold\":%s,\"cells\":{\"left\":\"c\",%s\"scenario\":\"quick\","
+			"\"sessions\":1}}]",
+			rows[i].relation, rows[i].threshold,
+			rows[i].has_right ? "\"right\":\"node\"," : "");
+		json_auto_t *plan = plan_with(text);
+		struct cell both[] = {left.cell, right.cell};
+		struct cells cells = {both, 2};
+		struct error err;
+		json_auto_t *judged = hypotheses_judge(plan, &cells, "p", &err);
+		const json_t *item = json_array_get(judged, 0);
+		assert_string_equal(
+			json_string_value(json_object_get(item, "verdict")), rows[i].verdict);
+		bool open = rows[i].left_at_limit || rows[i].right_at_limit;
+		assert_int_equal(open, json_is_string(json_object_get(item, "reason")));
+		assert_int_equal(
+			rows[i].left_at_limit, json_is_true(json_object_get(item, "at_least")));
+		assert_int_equal(
+			rows[i].right_at_limit, json_is_true(json_object_get(item, "at_most")));
+		free(left.figures);
+		free(right.figures);
+	}
+}
+
 static void many_hypotheses_need_more_confidence(void **state)
 {
 	(void)state;
@@ -249,6 +307,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wrong_ones_are_refused_with_their_field),
 		cmocka_unit_test(the_whole_interval_decides),
+		cmocka_unit_test(what_is_at_least_so_much_has_no_upper_end),
 		cmocka_unit_test(many_hypotheses_need_more_confidence),
 		cmocka_unit_test(cells_that_are_not_there_or_not_one_leave_it_undecided),
 	};
