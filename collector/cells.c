@@ -283,15 +283,37 @@ void cells_release(struct cells *cells)
 
 /* ---- comparing */
 
-/* The last completed run of a block that has the figure; NAN if there is none. */
-static double block_value(const struct cell *cell, size_t key, int64_t block)
+struct block_value {
+	int64_t block;
+	size_t place; /* among the completed runs */
+	double value;
+};
+
+static int by_block(const void *left, const void *right)
 {
-	double value = NAN;
+	const struct block_value *a = left, *b = right;
+	if (a->block != b->block)
+		return a->block < b->block ? -1 : 1;
+	return (a->place > b->place) - (a->place < b->place);
+}
+
+/* By block, one value each: of its last completed run that has the figure. free() the list. */
+static size_t block_values(const struct cell *cell, size_t key, struct block_value **out)
+{
+	struct block_value *list = xmalloc((cell->completed_count + 1) * sizeof *list);
+	size_t count = 0, kept = 0;
 	for (size_t i = 0; i < cell->completed_count; i++) {
-		if (cell->completed[i]->block == block && !isnan(cell->figures[key].values[i]))
-			value = cell->figures[key].values[i];
+		double value = cell->figures[key].values[i];
+		if (!isnan(value))
+			list[count++] = (struct block_value){cell->completed[i]->block, i, value};
 	}
-	return value;
+	qsort(list, count, sizeof *list, by_block);
+	for (size_t i = 0; i < count; i++) {
+		if (i + 1 == count || list[i + 1].block != list[i].block)
+			list[kept++] = list[i];
+	}
+	*out = list;
+	return kept;
 }
 
 int cells_pair(const struct cell *left, const struct cell *right, size_t key, double **values,
@@ -304,22 +326,21 @@ int cells_pair(const struct cell *left, const struct cell *right, size_t key, do
 		*why = "one side has no estimate";
 	if (*why)
 		return -1;
-	auto_free double *logs = xmalloc((left->completed_count + 1) * sizeof *logs);
+	auto_free struct block_value *a = NULL, *b = NULL;
+	size_t a_count = block_values(left, key, &a), b_count = block_values(right, key, &b);
+	auto_free double *logs = xmalloc((a_count + 1) * sizeof *logs);
 	int count = 0;
-	for (size_t i = 0; i < left->completed_count; i++) {
-		int64_t block = left->completed[i]->block;
-		bool repeated = false;
-		for (size_t k = 0; k < i; k++)
-			repeated = repeated || left->completed[k]->block == block;
-		double a = block_value(left, key, block), b = block_value(right, key, block);
-		if (repeated || isnan(a) || isnan(b))
+	for (size_t i = 0, k = 0; i < a_count; i++) {
+		while (k < b_count && b[k].block < a[i].block)
+			k++;
+		if (k == b_count || b[k].block != a[i].block)
 			continue;
-		if (a <= 0 || b <= 0) {
+		if (a[i].value <= 0 || b[k].value <= 0) {
 			/* Leaving such blocks out would choose among the data. */
 			*why = "a value is not above zero: there is no ratio";
 			return -1;
 		}
-		logs[count++] = log(a / b);
+		logs[count++] = log(a[i].value / b[k].value);
 	}
 	if (!count) {
 		*why = "no block has both";

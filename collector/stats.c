@@ -86,7 +86,7 @@ double stats_signed_rank_cdf(size_t count, size_t t)
 }
 
 /* The largest c with P(T <= c - 1) <= (1 - confidence) / 2, and the coverage it gives; 0: none. */
-static size_t signed_rank_cut(size_t count, double confidence, double *covered)
+static size_t find_cut(size_t count, double confidence, double *covered)
 {
 	double tail_max = (1 - confidence) / 2;
 	size_t top = count * (count + 1) / 2;
@@ -115,23 +115,75 @@ static size_t signed_rank_cut(size_t count, double confidence, double *covered)
 	return cut;
 }
 
+/* Thousands of ratios are of few different counts, and finding a cut takes longer than the rest. */
+static size_t signed_rank_cut(size_t count, double confidence, double *covered)
+{
+	static struct {
+		size_t count, cut;
+		double confidence, covered;
+	} found[EXACT_MAX];
+	size_t place = count % EXACT_MAX;
+	if (found[place].count != count || found[place].confidence != confidence) {
+		found[place].covered = 0;
+		found[place].cut = find_cut(count, confidence, &found[place].covered);
+		found[place].count = count;
+		found[place].confidence = confidence;
+	}
+	*covered = found[place].covered;
+	return found[place].cut;
+}
+
+/* Pairs i <= j of the sorted values whose mean is at most x. */
+static size_t means_at_most(const double *sorted, size_t count, double x)
+{
+	size_t found = 0, end = count;
+	for (size_t i = 0; i < end; i++) {
+		while (end > i && (sorted[i] + sorted[end - 1]) / 2 > x)
+			end--;
+		found += end - i;
+	}
+	return found;
+}
+
+/*
+ * The k-th smallest (from 1) of the means of pairs, without making all of them: the smallest number
+ * that has k of them at or below it, found by halving until there is no number in between.
+ */
+static double pair_mean(const double *sorted, size_t count, size_t k)
+{
+	double below = sorted[0], at = sorted[count - 1];
+	if (means_at_most(sorted, count, below) >= k)
+		return below;
+	for (;;) {
+		double middle = below + (at - below) / 2;
+		if (middle <= below || middle >= at)
+			return at;
+		if (means_at_most(sorted, count, middle) >= k)
+			at = middle;
+		else
+			below = middle;
+	}
+}
+
 bool stats_hodges_lehmann(const double *values, size_t count, double confidence, double *estimate,
 	struct stats_interval *out)
 {
+	*estimate = NAN;
+	if (!count)
+		return false;
+	auto_free double *sorted = xmalloc(count * sizeof *sorted);
+	memcpy(sorted, values, count * sizeof *sorted);
+	stats_sort(sorted, count);
 	size_t top = count * (count + 1) / 2;
-	auto_free double *walsh = xmalloc((top + 1) * sizeof *walsh);
-	size_t filled = 0;
-	for (size_t i = 0; i < count; i++) {
-		for (size_t j = i; j < count; j++)
-			walsh[filled++] = (values[i] + values[j]) / 2;
-	}
-	stats_sort(walsh, top);
-	*estimate = count ? stats_percentile(walsh, top, 0.5) : NAN;
+	double low = pair_mean(sorted, count, (top + 1) / 2);
+	double high = top % 2 ? low : pair_mean(sorted, count, top / 2 + 1);
+	*estimate = low + (high - low) / 2;
 	double covered = 0;
 	size_t cut = signed_rank_cut(count, confidence, &covered);
 	if (!cut)
 		return false;
-	*out = (struct stats_interval){walsh[cut - 1], walsh[top - cut], covered};
+	*out = (struct stats_interval){
+		pair_mean(sorted, count, cut), pair_mean(sorted, count, top - cut + 1), covered};
 	return true;
 }
 

@@ -198,6 +198,46 @@ static void hodges_lehmann_inverts_the_test(void **state)
 	CLOSE(interval.hi, 0.786);
 }
 
+/* The means of pairs are selected without making them; here all of them are made and sorted. */
+static void pair_means_are_those_of_sorting(void **state)
+{
+	(void)state;
+	uint64_t seed = 77;
+	for (size_t count = 6; count <= 60; count++) {
+		double values[60], means[60 * 61 / 2];
+		for (size_t i = 0; i < count; i++) {
+			/* ties, values on both sides of zero, and some far from the others */
+			values[i] = floor(8 * rng_unit(&seed)) / 8 - 0.5;
+			values[i] *= count % 3 == 0 ? pow(10, floor(9 * rng_unit(&seed)) - 4) : 1;
+			values[i] += count % 3 == 1 ? rng_unit(&seed) : 0;
+		}
+		size_t top = 0;
+		for (size_t i = 0; i < count; i++) {
+			for (size_t j = i; j < count; j++)
+				means[top++] = (values[i] + values[j]) / 2;
+		}
+		stats_sort(means, top);
+		double estimate;
+		struct stats_interval interval;
+		assert_true(stats_hodges_lehmann(values, count, 0.95, &estimate, &interval));
+		assert_true(estimate == stats_percentile(means, top, 0.5));
+		/* P(T <= cut - 1) <= 2.5% < P(T <= cut) */
+		size_t cut = 0;
+		while (stats_signed_rank_cdf(count, cut) <= 0.025)
+			cut++;
+		assert_true(interval.lo == means[cut - 1]);
+		assert_true(interval.hi == means[top - cut]);
+		CLOSE(interval.confidence, 1 - 2 * stats_signed_rank_cdf(count, cut - 1));
+	}
+	double estimate;
+	struct stats_interval interval;
+	static const double zeros[8] = {0};
+	assert_true(stats_hodges_lehmann(zeros, 8, 0.95, &estimate, &interval));
+	assert_true(estimate == 0 && interval.lo == 0 && interval.hi == 0);
+	assert_false(stats_hodges_lehmann(zeros, 0, 0.95, &estimate, &interval));
+	assert_true(isnan(estimate));
+}
+
 static void many_values_use_the_normal_approximation(void **state)
 {
 	(void)state;
@@ -265,6 +305,7 @@ int main(void)
 		cmocka_unit_test(no_interval_below_six),
 		cmocka_unit_test(signed_rank_matches_enumeration),
 		cmocka_unit_test(hodges_lehmann_inverts_the_test),
+		cmocka_unit_test(pair_means_are_those_of_sorting),
 		cmocka_unit_test(many_values_use_the_normal_approximation),
 		cmocka_unit_test(intervals_cover_as_often_as_they_say),
 	};
