@@ -87,12 +87,23 @@ int cgroup_get_refaults(const struct cgroup *leaf, int64_t *count, struct error 
 int cgroup_get_swap(const struct cgroup *leaf, int64_t *bytes, struct error *err)
 {
 	int fd = cgroup_folder(leaf, CGROUP_MEMORY);
-	if (!leaf->fs->v2)
-		return cg_read_keyed(fd, "memory.stat", "swap", bytes, err);
+	bool v2 = leaf->fs->v2;
 	struct error why;
-	if (!cg_read_number(fd, "memory.swap.peak", bytes, &why))
+	if (v2 && !cg_read_number(fd, "memory.swap.peak", bytes, &why))
 		return 0;
-	return cg_read_number(fd, "memory.swap.current", bytes, err);
+	int64_t swapped;
+	if (v2 ? cg_read_number(fd, "memory.swap.current", &swapped, err)
+	       : cg_read_keyed(fd, "memory.stat", "swap", &swapped, err))
+		return -1;
+	/* What is in use now and then misses what came and went; what came back was counted. */
+	char text[CG_TEXT_MAX];
+	if (!cg_read(fd, "memory.stat", text, sizeof text, &why)) {
+		int64_t pages = cg_keyed(text, "workingset_refault_anon");
+		int64_t back = pages == FACT_MISSING ? 0 : pages * sysconf(_SC_PAGESIZE);
+		swapped = back > swapped ? back : swapped;
+	}
+	*bytes = swapped;
+	return 0;
 }
 
 /* User and system time are sampled at ticks: they divide the exact sum, as v2 does it. */

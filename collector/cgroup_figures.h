@@ -25,8 +25,12 @@ enum cgroup_backend cgroup_backend_of(const struct cgroup *leaf);
 int cgroup_get_peak(const struct cgroup *leaf, int64_t *bytes, struct error *err);
 /* at_ns is the time of reading. Parts that the kernel does not tell are FACT_MISSING. */
 int cgroup_get_memory(const struct cgroup *leaf, struct memory_sample *sample, struct error *err);
-/* workingset refaults and swap in use, bytes; from memory.stat */
+/* workingset refaults, from memory.stat */
 int cgroup_get_refaults(const struct cgroup *leaf, int64_t *count, struct error *err);
+/*
+ * The most that was swapped out, bytes: memory.swap.peak (Linux 6.5); before that, and in v1, what
+ * is in use or, if more, what has been swapped in again: less than the most if that was in between.
+ */
 int cgroup_get_swap(const struct cgroup *leaf, int64_t *bytes, struct error *err);
 int cgroup_get_cpu(const struct cgroup *leaf, struct cgroup_cpu *cpu, struct error *err);
 int cgroup_get_events(const struct cgroup *group, struct cgroup_events *events, struct error *err);
