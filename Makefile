@@ -125,7 +125,7 @@ $(PREFIX)/bin/agent-c: $(AGENT_C_FULL)
 
 $(PREFIX)/bin/agent-c-min: $(AGENT_C_MIN)
 	@mkdir -p $(@D)
-	$(call link_static_pie,-L$(STATIC_LIBS)/min/lib -lcurl -ljansson)
+	$(call link_static_pie,-L$(STATIC_LIBS)/min/lib -ljansson)
 
 ## static: build the C agent as static programs, agent-c and agent-c-min, with their libraries
 .PHONY: static

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the static libraries of the static C agents from Debian's source packages.
 #   scripts/static-libs.sh VARIANT DIR
-# VARIANT: full (libcurl with TLS by mbedTLS, gzip, IPv6) or min (libcurl with HTTP alone). DIR gets include/ and
-# lib/ with libcurl.a, libjansson.a and what they need, and .made as the last file. Set CC (default musl-gcc) and, to
+# VARIANT: full (jansson; libcurl with TLS by mbedTLS; zlib) or min (jansson alone). DIR gets include/ and lib/, the
+# file versions, and .made as the last file. Set CC (default musl-gcc) and, to
 # cross-compile, HOST (a GNU triplet such as aarch64-linux-gnu). Sources come through the machine's own apt configuration.
 set -euo pipefail
 
@@ -52,8 +52,8 @@ for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
 done
 apt_with=(-o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$work/parts" -o "Dir::State::lists=$work/lists" -o APT::Sandbox::User=root)
 apt-get "${apt_with[@]}" update >"$log" 2>&1
-packages=(curl jansson)
-[ "$variant" = full ] && packages+=(mbedtls zlib)
+packages=(jansson)
+[ "$variant" = full ] && packages+=(curl mbedtls zlib)
 
 # The newest version that the mirror really has: one that is being updated may list others. Where it has none
 # with Debian's patches, the upstream tarball of the newest, which the signed lists vouch for as well.
@@ -79,8 +79,8 @@ for package in "${packages[@]}"; do
   get_source "$package"
 done
 
-cflags="-Os -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables"
-[ "$variant" = full ] && cflags+=" -fPIE -fstack-protector-strong"
+cflags="-Os -fPIE -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables"
+[ "$variant" = full ] && cflags+=" -fstack-protector-strong"
 
 # Only the library and its headers: curl's command needs parts that are left out here.
 build_autotools() { # SOURCE "FOLDER…" FLAG…
@@ -92,21 +92,41 @@ build_autotools() { # SOURCE "FOLDER…" FLAG…
     for folder in $folders; do make -C "$folder" -j"$jobs" install || exit 1; done) >>"$log" 2>&1
 }
 
-build_autotools jansson-*/ src
-if [ "$variant" = full ]; then
-  (cd zlib-*/ && CC="$CC" AR="$AR" RANLIB="$RANLIB" CFLAGS="$cflags" ./configure --static --prefix="$out" && make -j"$jobs" libz.a && make install) >>"$log" 2>&1
+build_zlib() {
+  (cd zlib-*/ && CC="$CC" AR="$AR" RANLIB="$RANLIB" CFLAGS="$cflags" ./configure --static --prefix="$out" &&
+    make -j"$jobs" libz.a && make install) >>"$log" 2>&1
+}
+
+build_mbedtls() {
   (cd mbedtls-*/ && make -j"$jobs" lib CC="$CC" AR="$AR" CFLAGS="$cflags" &&
-    cp library/*.a "$out/lib/" && cp -r include/mbedtls "$out/include/" && cp -r include/psa "$out/include/") >>"$log" 2>&1
-  curl_flags=(--with-mbedtls="$out" --with-zlib="$out" --with-ca-bundle=/etc/ssl/certs/ca-certificates.crt --enable-ipv6)
-else
-  curl_flags=(--without-ssl --without-zlib --without-ca-bundle --disable-ipv6 --disable-dateparse --disable-verbose --disable-unix-sockets)
+    cp library/*.a "$out/lib/" && cp -r include/mbedtls include/psa "$out/include/") >>"$log" 2>&1
+}
+
+# HTTP and TLS, of which the agent uses connections.
+build_curl() {
+  build_autotools curl-*/ "lib include" --with-mbedtls="$out" --with-zlib="$out" --with-ca-bundle=/etc/ssl/certs/ca-certificates.crt --enable-ipv6 \
+    --enable-http --disable-ftp --disable-file --disable-ldap --disable-ldaps --disable-rtsp \
+    --disable-dict --disable-telnet --disable-tftp --disable-pop3 --disable-imap --disable-smb --disable-smtp --disable-gopher --disable-mqtt \
+    --disable-proxy --disable-manual --disable-threaded-resolver --disable-cookies --disable-basic-auth --disable-bearer-auth --disable-digest-auth \
+    --disable-kerberos-auth --disable-negotiate-auth --disable-aws --disable-http-auth --disable-doh --disable-mime --disable-netrc --disable-ntlm \
+    --disable-progress-meter --disable-dnsshuffle --disable-get-easy-options --disable-alt-svc --disable-hsts --disable-websockets --disable-tls-srp \
+    --disable-socketpair --disable-headers-api --disable-form-api --disable-libcurl-option --disable-docs --without-brotli --without-zstd --without-libpsl \
+    --without-libidn2 --without-nghttp2 --without-librtmp --without-libssh2 --without-ca-path
+}
+
+# Most of the time is configure's, which uses one CPU: what does not need each other is built at once.
+mkdir -p "$out/lib" "$out/include"
+build_autotools jansson-*/ src &
+builds=($!)
+if [ "$variant" = full ]; then
+  build_zlib &
+  builds+=($!)
+  build_mbedtls &
+  builds+=($!)
 fi
-build_autotools curl-*/ "lib include" "${curl_flags[@]}" --enable-http --disable-ftp --disable-file --disable-ldap --disable-ldaps --disable-rtsp \
-  --disable-dict --disable-telnet --disable-tftp --disable-pop3 --disable-imap --disable-smb --disable-smtp --disable-gopher --disable-mqtt \
-  --disable-proxy --disable-manual --disable-threaded-resolver --disable-cookies --disable-basic-auth --disable-bearer-auth --disable-digest-auth \
-  --disable-kerberos-auth --disable-negotiate-auth --disable-aws --disable-http-auth --disable-doh --disable-mime --disable-netrc --disable-ntlm \
-  --disable-progress-meter --disable-dnsshuffle --disable-get-easy-options --disable-alt-svc --disable-hsts --disable-websockets --disable-tls-srp \
-  --disable-socketpair --disable-headers-api --disable-form-api --disable-libcurl-option --disable-docs --without-brotli --without-zstd --without-libpsl \
-  --without-libidn2 --without-nghttp2 --without-librtmp --without-libssh2 --without-ca-path
+for build in "${builds[@]}"; do
+  wait "$build"
+done
+[ "$variant" = min ] || build_curl
 rm -rf "${out:?}/bin" "${out:?}/share" "$out/lib/pkgconfig" "$out"/lib/*.la
 touch "$out/.made"

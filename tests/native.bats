@@ -98,7 +98,7 @@ every_loop() { # AGENT…
     done
   done <<'TABLE'
 agent-c 1509949
-agent-c-min 262144
+agent-c-min 199680
 TABLE
 }
 
