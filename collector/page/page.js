@@ -128,7 +128,15 @@ function leadOf({ at, columns }) {
 		parts.push(other ? `; these runs do not tell it from ${other})` : ')');
 		last = name;
 	}
-	return el('p', { class: 'lead' }, ...parts, last === null ? 'no contender has figures.' : '.');
+	return el('p', { class: 'lead' }, ...parts, last === null ? 'no contender has figures.' : '.', tooFew(columns));
+}
+
+// Minimum and maximum of a few blocks say nothing of what the next block would be.
+function tooFew(columns) {
+	const ratios = columns.flatMap(({ bare, best, group, key }) => (bare || !best ? [] : group.filter((cell) => cell !== best && valueOf(cell, key) !== null).map((cell) => ratioBetween(cell, best, key))));
+	const blocks = ratios.filter((ratio) => typeof ratio.ratio === 'number' && !ratio.confidence).map((ratio) => ratio.n);
+	if (!blocks.length) return null;
+	return el('small', { class: 'few' }, ` Of ${Math.min(...blocks)} block${Math.min(...blocks) === 1 ? '' : 's'}: too few for intervals, so what is close may be chance.`);
 }
 
 function swatch(contender) {
@@ -696,10 +704,10 @@ function factList(value) {
 	return el('dl', { class: 'facts' }, facts(value));
 }
 
-// What a contender is told or believes of its CPUs and heap, where that was asked.
+// What a contender says of its CPUs and memory where it was asked, or why it does not.
 function believed(name) {
 	const known = summary.environment?.contenders?.[name] ?? {};
-	return known.beliefs ?? summary.beliefs?.[name] ?? null;
+	return known.beliefs ?? known.beliefs_missing ?? null;
 }
 
 function contendersTable() {
@@ -837,7 +845,7 @@ function filters() {
 		el(
 			'fieldset',
 			null,
-			el('legend', null, 'Contenders, table'),
+			el('legend', null, 'Contenders'),
 			names.map((name) =>
 				box('contender', clean(name), state.contenders.has(name), [swatch(name), titleOf(name)], (on) => update({ contenders: toggled(state.contenders, name, on) })),
 			),

@@ -116,10 +116,16 @@ function valueOf(cell, key) {
 	return (isPooled(key) ? figure.pooled : figure.median) ?? null;
 }
 
+// A peak at the memory limit may have wanted to be higher.
+function boundOf(cell, key) {
+	if (key === 'sessions_per_gib') return figureOf(cell, 'memory_peak_bytes').at_least || figureOf(cell, 'memory_peak_cold_bytes').at_least ? '≤ ' : '';
+	return figureOf(cell, key).at_least ? '≥ ' : '';
+}
+
 function shownFigure(cell, key, value = valueOf(cell, key)) {
 	const figure = figureOf(cell, key);
 	if (value === null) return '–';
-	return (figure.at_least ? '≥ ' : '') + shown(value / unitOf(figure.unit).size);
+	return boundOf(cell, key) + shown(value / unitOf(figure.unit).size);
 }
 
 // [a, b] is an interval, a–b minimum and maximum.

@@ -16,7 +16,7 @@ export const out = join(build, `report-${basename(process.argv[1], '.mjs')}`);
 const fixtures = join(root, 'tests/fixtures/results');
 const collector = join(build, 'prefix/bin/collector');
 
-function report(folder) {
+export function report(folder) {
 	// 3 says that some runs are not ok or not valid, as is meant here
 	execFileSync(collector, ['report', folder], { stdio: ['ignore', 'ignore', 'inherit'] });
 	return {
@@ -41,14 +41,19 @@ export function pageOf(name) {
 	return report(folder);
 }
 
-// The same results as if the runs of some contenders had never been.
-export function pageWithout(name, contenders) {
-	const folder = fresh(`${name}-without-${contenders.join('-')}`);
+// The results of `name` (made before) with each record as `change` returns it; without those for which that is null.
+export function pageChanged(name, label, change) {
+	const folder = fresh(`${name}-${label}`);
 	cpSync(join(out, name), folder, { recursive: true });
 	const lines = readFileSync(join(folder, 'runs.jsonl'), 'utf8').split('\n').filter(Boolean);
-	const kept = lines.filter((line) => !contenders.includes(JSON.parse(line).contender));
-	writeFileSync(join(folder, 'runs.jsonl'), `${kept.join('\n')}\n`);
+	const kept = lines.map((line) => change(JSON.parse(line))).filter((run) => run !== null);
+	writeFileSync(join(folder, 'runs.jsonl'), kept.map((run) => `${JSON.stringify(run)}\n`).join(''));
 	return report(folder);
+}
+
+// The same results as if the runs of some contenders had never been.
+export function pageWithout(name, contenders) {
+	return pageChanged(name, `without-${contenders.join('-')}`, (run) => (contenders.includes(run.contender) ? null : run));
 }
 
 export function launch() {

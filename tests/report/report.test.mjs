@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import vm from 'node:vm';
 
-import { build, launch, open, out, pageOf, pageWithout, root } from './pages.mjs';
+import { build, launch, open, out, pageChanged, pageOf, pageWithout, root } from './pages.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const made = {};
@@ -87,11 +87,13 @@ function overviewOf(summary, setting, sessions, without = []) {
 		const sign = key === 'sessions_per_gib' ? -1 : 1;
 		const best = known.filter((cell) => !yardstick(cell.contender)).sort((a, b) => sign * (figureOf(a, key).value - figureOf(b, key).value))[0];
 		for (const cell of known) {
-			const { value, unit, at_least: atLeast, ratios } = figureOf(cell, key);
+			const { value, unit, ratios } = figureOf(cell, key);
+			const atLimit = cell.figures[memory].at_least;
+			const bound = !atLimit ? '' : key === memory ? '≥ ' : key === 'sessions_per_gib' ? '≤ ' : '';
 			const ratio = summary.ratios[ratios?.best];
 			let times = cell === best ? 'best' : yardstick(cell.contender) ? 'yardstick' : '';
 			if (!times && ratio && ratio.against === best.contender && typeof ratio.ratio === 'number') times = `×${words(ratio.ratio)} ${intervalWords(ratio)}`.trim();
-			expected.set(`${cell.contender} ${key}`, { value, words: `${atLeast ? '≥ ' : ''}${words(value / SIZES[unit][0])} ${SIZES[unit][1]}`.trim(), times });
+			expected.set(`${cell.contender} ${key}`, { value, words: `${bound}${words(value / SIZES[unit][0])} ${SIZES[unit][1]}`.trim(), times });
 		}
 	}
 	return expected;
@@ -209,7 +211,7 @@ test('every figure is defined, machine and warnings are told, contenders with wh
 			assert.ok(definitions.includes(name) && definitions.includes(definition), name);
 		}
 		const environment = await page.textContent('section[aria-labelledby=environment]');
-		for (const part of ['Example CPU', 'limits.memory_bytes', '536870912', 'node.heap_bytes', '125829120']) assert.ok(environment.includes(part), part);
+		for (const part of ['Example CPU', 'limits.memory_bytes', '536870912', 'node.heap_bytes', '125829120', 'the manifest has none']) assert.ok(environment.includes(part), part);
 		assert.equal(summary.warnings.length, 1);
 		await page.locator('#warnings summary').click();
 		await page.locator('#warnings ul').waitFor();
@@ -298,13 +300,36 @@ test('scenario and track select other cells, and only such as exist', async () =
 		// burst has no equalised track: the page goes to the one that there is
 		await choose(page, 'scenario', 'burst');
 		assert.match(await setting(), /^burst · shipped track/);
-		assert.deepEqual(await shownOverview(page), overviewOf(summary, at('burst', 'shipped'), 40));
+		const burst = overviewOf(summary, at('burst', 'shipped'), 40);
+		assert.deepEqual(await shownOverview(page), burst);
+		// its peak was at the limit
+		assert.match(burst.get('bun memory_peak_bytes').words, /^≥ /);
+		assert.match(burst.get('bun sessions_per_gib').words, /^≤ /);
 		await choose(page, 'scenario', 'one');
 		assert.deepEqual(await shownOverview(page), overviewOf(summary, at('one', 'shipped'), 1));
 	});
 	await on('backends', async (page) => {
 		assert.deepEqual(await page.$$eval('input[name=conditions]', (inputs) => inputs.map((input) => input.value.split(' · ').at(-1))), ['cgroup v1', 'cgroup v2']);
 	});
+});
+
+test('where nothing was measured the page says so', async () => {
+	const { page } = pageChanged('mixed', 'invalid', (run) => ({ ...run, valid: false, invalid_reasons: ['steal: too much'] }));
+	await on({ page }, async (opened) => {
+		assert.match(await opened.textContent('.lead'), /^At 3 concurrent sessions no contender has figures\.$/);
+		assert.equal(await opened.locator('figure').count(), 0);
+		assert.match(await opened.textContent('section[aria-labelledby=outcomes]'), /0 of 0 attempted/);
+		assert.equal((await texts(opened, '#table-excluded')).length, 0); // opened on demand
+		await opened.locator('#table-excluded summary').click();
+		await opened.locator('#table-excluded table').waitFor();
+		assert.equal((await texts(opened, '#table-excluded')).length, 52);
+	});
+});
+
+test('few blocks are said to be few', async () => {
+	const { page } = pageChanged('several', 'few', (run) => (run.block <= 2 ? run : null));
+	await on({ page }, async (opened) => assert.match(await opened.textContent('.lead'), /Of 2 blocks: too few for intervals/));
+	await on('several', async (opened) => assert.equal(await opened.locator('.few').count(), 0));
 });
 
 test('nothing selected is said, and can be undone', async () => {
