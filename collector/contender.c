@@ -1,5 +1,6 @@
 #include "collector/contender.h"
 
+#include "collector/cgroup.h"
 #include "collector/launch.h"
 #include "collector/manifest.h"
 #include "collector/output.h"
@@ -16,7 +17,8 @@
 #include <poll.h>
 #include <string.h>
 
-static const int64_t VERSION_TIMEOUT_NS = 20 * NS_PER_S;
+enum { OUTPUT_MAX = 4096 };
+static const int64_t ANSWER_TIMEOUT_NS = 20 * NS_PER_S;
 
 void contender_set(json_t *all, const char *name, const char *value)
 {
@@ -104,7 +106,7 @@ static int read_output(int fd, struct buf *text, int64_t deadline_ns)
 		case DRAINED_END:
 			return 0;
 		case DRAINED_MORE:
-			/* The first line is enough; what is too long is dropped. */
+			/* What is too long is dropped. */
 			if (got > 0)
 				buf_add(text, bytes, (size_t)got);
 			break;
@@ -125,31 +127,79 @@ static char *first_line(const struct buf *text)
 	return copy;
 }
 
-char *contender_version(struct loop *loop, struct launcher *launcher,
-	const struct manifest *manifest, struct error *err)
+/* What is asked of a contender outside of its runs. */
+struct question {
+	struct loop *loop;
+	struct launcher *launcher;
+	const char **command;
+	const json_t *environment;
+	const struct cgroup *leaf; /* that it is put into; NULL: it stays where the launcher is */
+	const char *what;          /* that it does not tell */
+};
+
+static int let_go(const struct question *question, const int fds[LAUNCH_FDS], struct error *err)
+{
+	pid_t pid;
+	if (question->leaf && (pidfd_pid(fds[LAUNCH_FD_PID], &pid, err) ||
+				      cgroup_attach(question->leaf, pid, err)))
+		return -1;
+	if (write(fds[LAUNCH_FD_GO], "", 1) != 1)
+		return error_set(err, errno, "cannot start it");
+	return 0;
+}
+
+/* Its whole output, at most OUTPUT_MAX bytes, in `text`. */
+static int ask(const struct question *question, struct buf *text, struct error *err)
 {
 	int fds[LAUNCH_FDS] = {-1, -1, -1, -1, -1, -1};
-	json_auto_t *environment = contender_environment(launcher, manifest, "shipped");
-	if (contender_spawn(launcher, manifest->version, environment, fds, err))
-		return NULL;
-	auto_buf struct buf text;
-	buf_init(&text, 4096);
-	int64_t deadline_ns = now_ns() + VERSION_TIMEOUT_NS;
+	if (contender_spawn(question->launcher, question->command, question->environment, fds, err))
+		return -1;
+	int64_t deadline_ns = now_ns() + ANSWER_TIMEOUT_NS;
 	close(steal_fd(&fds[LAUNCH_FD_STDIN]));
-	bool whole = write(fds[LAUNCH_FD_GO], "", 1) == 1 &&
-		     !read_output(fds[LAUNCH_FD_STDOUT], &text, deadline_ns);
+	int result = let_go(question, fds, err);
+	bool whole = !result && !read_output(fds[LAUNCH_FD_STDOUT], text, deadline_ns);
 	int32_t code = 0;
 	bool refused = read(fds[LAUNCH_FD_STATUS], &code, sizeof code) == sizeof code;
 	contender_close(fds);
 	struct error ignored;
-	launcher_kill(launcher, &ignored);
+	launcher_kill(question->launcher, &ignored);
 	struct launch_exited exited;
-	while (!launcher_exited(launcher, &exited) && !launcher_lost(launcher) &&
-		now_ns() < deadline_ns)
-		if (loop_once(loop, 100 * NS_PER_MS, err))
-			return NULL;
-	if (whole && !refused && text.length)
-		return first_line(&text);
-	error_set(err, refused ? code : 0, "'%s' does not tell its version", manifest->version[0]);
+	while (!launcher_exited(question->launcher, &exited) &&
+		!launcher_lost(question->launcher) && now_ns() < deadline_ns)
+		if (loop_once(question->loop, 100 * NS_PER_MS, err))
+			return -1;
+	if (result || (whole && !refused && text->length))
+		return result;
+	return error_set(err, refused ? code : 0, "'%s' does not tell %s", question->command[0],
+		question->what);
+}
+
+char *contender_version(struct loop *loop, struct launcher *launcher,
+	const struct manifest *manifest, struct error *err)
+{
+	json_auto_t *environment = contender_environment(launcher, manifest, "shipped");
+	struct question question = {
+		loop, launcher, manifest->version, environment, NULL, "its version"};
+	auto_buf struct buf text;
+	buf_init(&text, OUTPUT_MAX);
+	return ask(&question, &text, err) ? NULL : first_line(&text);
+}
+
+json_t *contender_beliefs(struct loop *loop, struct launcher *launcher,
+	const struct manifest *manifest, const char *track, const struct cgroup *leaf,
+	struct error *err)
+{
+	json_auto_t *environment = contender_environment(launcher, manifest, track);
+	struct question question = {
+		loop, launcher, manifest->beliefs, environment, leaf, "what it believes"};
+	auto_buf struct buf text;
+	buf_init(&text, OUTPUT_MAX);
+	if (ask(&question, &text, err))
+		return NULL;
+	json_t *beliefs = json_loadb(text.data, text.length, JSON_REJECT_DUPLICATES, NULL);
+	if (json_is_object(beliefs))
+		return beliefs;
+	json_decref(beliefs);
+	error_set(err, 0, "'%s' prints no JSON object", manifest->beliefs[0]);
 	return NULL;
 }

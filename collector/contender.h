@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+struct cgroup;
 struct error;
 struct launcher;
 struct loop;
@@ -30,5 +31,12 @@ void contender_close(int fds[LAUNCH_FDS]);
  */
 char *contender_version(struct loop *loop, struct launcher *launcher,
 	const struct manifest *manifest, struct error *err);
+/*
+ * Likewise the beliefs command, in the environment of a track and in a leaf, which has the limits
+ * of runs: the JSON object that it prints, new reference.
+ */
+json_t *contender_beliefs(struct loop *loop, struct launcher *launcher,
+	const struct manifest *manifest, const char *track, const struct cgroup *leaf,
+	struct error *err);
 
 #endif

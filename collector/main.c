@@ -122,6 +122,7 @@ static void run_usage(FILE *out)
 	      "  --quiet                no progress, no warnings\n"
 	      "  --listen SOCKET        launchers of containers connect here\n"
 	      "  --mock-control SOCKET  control socket of the mock's container\n"
+	      "  --image-sizes FILE     sizes of the containers' images (scripts/image-sizes.sh)\n"
 	      "  --cgroup-parent PATH   work below this cgroup\n"
 	      "  --cgroup-root DIR      where cgroups are mounted (default: /sys/fs/cgroup)\n",
 		out);
@@ -134,11 +135,12 @@ static void run_usage(FILE *out)
 
 static int run(int argc, char **argv)
 {
-	enum { RESUME = OWN_OPTIONS, DRY_RUN, LISTEN, MOCK_CONTROL };
+	enum { RESUME = OWN_OPTIONS, DRY_RUN, LISTEN, MOCK_CONTROL, IMAGE_SIZES };
 	static const struct option own[] = {{"resume", required_argument, NULL, RESUME},
 		{"dry-run", no_argument, NULL, DRY_RUN}, {"quiet", no_argument, NULL, QUIET},
 		{"listen", required_argument, NULL, LISTEN},
-		{"mock-control", required_argument, NULL, MOCK_CONTROL}};
+		{"mock-control", required_argument, NULL, MOCK_CONTROL},
+		{"image-sizes", required_argument, NULL, IMAGE_SIZES}};
 	auto_free struct option *names = all_options(own, sizeof own / sizeof *own);
 	struct play_options options = {
 		.site = {.cgroup_root = "/sys/fs/cgroup", .stop = &interrupt.stop},
@@ -169,6 +171,9 @@ static int run(int argc, char **argv)
 			break;
 		case MOCK_CONTROL:
 			options.site.mock_control = optarg;
+			break;
+		case IMAGE_SIZES:
+			options.site.image_sizes = optarg;
 			break;
 		case CGROUP_PARENT:
 			options.site.cgroup_parent = optarg;

@@ -323,6 +323,72 @@ static void warnings(const struct writer *to)
 	}
 }
 
+/* ---- what is shipped, and what contenders believe of their limits (Markdown only) */
+
+/* A number below members of `contender`; NULL where it is not known. */
+static char *fact(const json_t *contender, const char *member, const char *part, double unit)
+{
+	const json_t *value = json_object_get(contender, member);
+	if (part)
+		value = json_object_get(value, part);
+	if (!json_is_number(value))
+		return NULL;
+	if (json_is_integer(value) && unit == 1)
+		return xasprintf("%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	char number[SHOWN_MAX];
+	show_number(json_number_value(value) / unit, number);
+	return xstrdup(number);
+}
+
+static void contenders(const struct writer *to)
+{
+	static const struct {
+		const char *title, *member, *part;
+		double unit;
+	} columns[] = {
+		{"files, MiB", "artifact_bytes", NULL, 0x1p20},
+		{"image, compressed", "image_bytes", "compressed", 0x1p20},
+		{"unpacked", "image_bytes", "unpacked", 0x1p20},
+		{"above the base, compressed", "image_bytes", "compressed_above_base", 0x1p20},
+		{"own layers, compressed", "image_bytes", "compressed_own_layers", 0x1p20},
+		{"believed CPUs", "beliefs", "cpus", 1},
+		{"memory, MiB", "beliefs", "memory_bytes", 0x1p20},
+		{"heap limit, MiB", "beliefs", "heap_limit_bytes", 0x1p20},
+		{"threads", "beliefs", "threads", 1},
+	};
+	enum { COLUMNS = sizeof columns / sizeof *columns };
+	const char *titles[COLUMNS + 1] = {"contender"};
+	bool right[COLUMNS + 1] = {false};
+	const json_t *known =
+		json_object_get(json_object_get(to->summary, "environment"), "contenders");
+	if (!json_object_size(known))
+		return;
+	for (size_t k = 0; k < COLUMNS; k++) {
+		titles[k + 1] = columns[k].title;
+		right[k + 1] = true;
+	}
+	struct table table;
+	table_init(&table, titles, right, COLUMNS + 1);
+	size_t i;
+	const json_t *planned;
+	json_array_foreach(
+		json_object_get(json_object_get(to->summary, "plan"), "contenders"), i, planned)
+	{
+		const char *name = view_text(planned, "name");
+		const json_t *contender = json_object_get(known, name);
+		table_row(&table);
+		table_set(&table, 0, short_name(to, name), MARK_NONE);
+		for (size_t k = 0; k < COLUMNS; k++)
+			table_set(&table, k + 1,
+				fact(contender, columns[k].member, columns[k].part,
+					columns[k].unit),
+				MARK_NONE);
+	}
+	heading(to, "##", "What is shipped, and what contenders believe of their limits");
+	table_render(&table, to->form, to->out);
+	table_release(&table);
+}
+
 static void settings(const struct writer *to)
 {
 	const json_t *list = json_object_get(to->summary, "settings");
@@ -354,6 +420,7 @@ void report_markdown(const json_t *summary, struct buf *out)
 		 "together. × is the ratio to the best of the same number of sessions, ok is "
 		 "completed/attempted. A cell with more than 10% failed runs has no figures.\n");
 	settings(&to);
+	contenders(&to);
 	hypotheses(&to);
 	failures(&to);
 	excluded(&to);

@@ -23,6 +23,7 @@ struct mock_client;
 struct site_options {
 	const char *listen;        /* container mode: socket to listen at; NULL: local mode */
 	const char *mock_control;  /* container mode: the mock's control socket */
+	const char *image_sizes;   /* container mode: file of scripts/image-sizes.sh, or NULL */
 	const char *cgroup_root;   /* normally /sys/fs/cgroup */
 	const char *cgroup_parent; /* local mode: path of the group to work below; NULL: choose */
 	const bool *stop;          /* set by a callback of the loop: give up waiting */

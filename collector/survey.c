@@ -161,6 +161,25 @@ static json_t *describe_limits(const struct place *place)
 	return limits;
 }
 
+/* In a leaf with the limits of runs, and in the plan's track. */
+static json_t *ask_beliefs(
+	struct site *site, struct place *place, const struct manifest *manifest, struct error *err)
+{
+	struct cgroup leaf = CGROUP_EMPTY;
+	char name[64] = "";
+	struct cgroup_limits memory_only = {place->asked.memory_bytes, FACT_MISSING, 0, ""};
+	json_t *beliefs = NULL;
+	if (!cgroup_make_leaf(&leaf, &place->container, name, err) &&
+		!cgroup_set_limits(&leaf, &memory_only, err))
+		beliefs = contender_beliefs(
+			site->loop, place->launcher, manifest, site->plan->track, &leaf, err);
+	struct error ignored; /* what stays is removed as a stale leaf by the next collector */
+	if (*name && !cgroup_wait_empty(&leaf, 5 * NS_PER_S, &ignored))
+		cgroup_remove(&place->container, name, &ignored);
+	cgroup_close(&leaf);
+	return beliefs;
+}
+
 static json_t *describe_contender(
 	struct site *site, size_t index, struct digests *digests, struct error *err)
 {
@@ -174,15 +193,52 @@ static json_t *describe_contender(
 	json_set(contender, "limits", describe_limits(place));
 	if (who->here)
 		json_set(contender, "here", json_text(who->here, 4096));
-	struct error why;
+	struct error why, why_not;
 	auto_free char *version =
 		*who->manifest->version
 			? contender_version(site->loop, place->launcher, who->manifest, &why)
 			: NULL;
+	json_t *beliefs =
+		*who->manifest->beliefs ? ask_beliefs(site, place, who->manifest, &why_not) : NULL;
+	json_set(contender, "beliefs", beliefs ? beliefs : json_null());
+	if (!beliefs)
+		json_set(contender, "beliefs_missing",
+			json_text(*who->manifest->beliefs
+					  ? why_not.text
+					  : "its manifest has no command that tells them",
+				400));
 	json_set(contender, "version", version ? json_string(version) : json_null());
 	if (!version && *who->manifest->version)
 		json_set(contender, "version_missing", json_text(why.text, 400));
 	return json_incref(contender);
+}
+
+/* What scripts/image-sizes.sh has measured, for there is no engine here to ask. NULL with *err. */
+static json_t *read_image_sizes(const struct site *site, struct error *err)
+{
+	const char *path = site->options->image_sizes;
+	struct stat status;
+	if (site->local)
+		error_set(err, 0, "played without containers");
+	else if (!path || stat(path, &status) || !S_ISREG(status.st_mode))
+		error_set(err, 0, "images are measured by 'make up'");
+	else
+		return json_read_file(path, err);
+	return NULL;
+}
+
+static void describe_image(
+	json_t *contender, const char *name, const json_t *sizes, const struct error *why)
+{
+	const json_t *image = json_object_get(json_object_get(sizes, "contenders"), name);
+	static const char *const members[] = {"image", "image_bytes", "image_layers"};
+	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+		json_t *value = json_object_get(image, members[i]);
+		json_set(contender, members[i], value ? json_incref(value) : json_null());
+	}
+	if (!json_object_get(image, "image_bytes"))
+		json_set(contender, "image_bytes_missing",
+			json_text(sizes ? "this image was not measured" : why->text, 400));
 }
 
 /* ---- all of it */
@@ -222,6 +278,12 @@ json_t *survey_make(struct site *site, struct error *err)
 	json_set(environment, "mock", describe_mock(site));
 	json_set(environment, "instrument_cpus", describe_cpus(&site->instrument));
 	struct digests digests = {.hex = ""};
+	struct error why;
+	json_auto_t *sizes = read_image_sizes(site, &why);
+	json_set(environment, "base_image",
+		sizes && json_object_get(sizes, "base")
+			? json_incref(json_object_get(sizes, "base"))
+			: json_null());
 	json_t *contenders = json_object();
 	json_set(environment, "contenders", contenders);
 	for (size_t i = 0; i < site->plan->contender_count; i++) {
@@ -229,6 +291,7 @@ json_t *survey_make(struct site *site, struct error *err)
 		if (!contender)
 			return NULL;
 		json_set(contender, "cpus", describe_cpus(&site->places[i].cpus));
+		describe_image(contender, site->plan->contenders[i].manifest->name, sizes, &why);
 		json_set(contenders, site->plan->contenders[i].manifest->name, contender);
 	}
 	return json_incref(environment);

@@ -193,6 +193,21 @@ build_images() {
   fi
 }
 
+# The collector has no engine to ask what images weigh.
+measure_images() {
+  local service image pairs=()
+  while read -r service image; do
+    [[ " ${wanted[*]} " != *" $service "* ]] || pairs+=("${service#agent-}=$image")
+  done < <("${compose[@]}" --profile all config |
+    awk '/^[a-z]/ { inside = $1 == "services:" } inside && /^  [a-z0-9-]+:$/ { sub(":", ""); name = $1 }
+      inside && /^    image: / && name ~ /^agent-/ { print name, $2 }')
+  say "measuring the images"
+  "$here/image-sizes.sh" "$build/image-sizes" "$BASE_IMAGE" "${pairs[@]}" >"$build/image-sizes.json.new"
+  mv "$build/image-sizes.json.new" "$build/image-sizes.json"
+  TURNMETER_IMAGE_SIZES=$(realpath "$build/image-sizes.json")
+  export TURNMETER_IMAGE_SIZES
+}
+
 check_plan
 CONTENDERS=$(setting CONTENDERS)
 ensure_docker
@@ -206,6 +221,7 @@ export CONTENDERS
 wanted=$(services) || exit $?
 mapfile -t wanted <<<"$wanted"
 build_images
+measure_images
 [ "${1:-}" != --images-only ] || exit 0
 
 [ -z "$("${compose[@]}" ps --quiet --status running)" ] ||

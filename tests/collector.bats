@@ -238,6 +238,35 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   awk -F, 'NR > 1 && ($8 - $6) < 80e6 { bad = 1 } NR > 1 && ($7 - $6) < 40e6 { bad = 1 } END { exit bad || NR < 7 }' "$out/samples/2.csv"
 }
 
+@test "beliefs are asked within the limits of runs and in the plan's track; what is not told has a reason" {
+  needs_cgroups
+  believer() { # NAME COMMAND
+    jq --arg name "$1" --arg command "$2" '.name = $name | .tracks.equalised.environment.KNOB = "turned"
+      | .beliefs = ["/bin/sh", "-c", $command]' configs/contenders/c.json >"$BATS_TEST_TMPDIR/$1.json"
+    echo "$BATS_TEST_TMPDIR/$1.json"
+  }
+  # shellcheck disable=SC2016 # for the shell of the command
+  manifests=("$(believer asked 'printf "{\"groups\": \"%s\", \"cpus\": %s, \"knob\": \"%s\"}" "$(tr "\n" " " </proc/self/cgroup)" "$(nproc)" "$KNOB"')"
+    "$(believer text 'echo fine, thank you')" "$(believer list 'echo "[1]"')" "$(believer dead 'exit 3')" c)
+  plan=$(plan_with "${manifests[@]}")
+  jq '.track = "equalised"' "$plan" >"$BATS_TEST_TMPDIR/equalised.json"
+  run -0 "$COLLECTOR" run "$BATS_TEST_TMPDIR/equalised.json" --out "$out"
+  is '.contenders.asked.beliefs | (.groups | contains("/turnmeter-run-")) and .cpus >= 1 and .knob == "turned"' "$out/environment.json"
+  is '.contenders | [.text, .list, .dead, .c] | all(.beliefs == null)' "$out/environment.json"
+  is '.contenders | [.text, .list] | all(.beliefs_missing | endswith("prints no JSON object"))' "$out/environment.json"
+  is '.contenders | (.dead.beliefs_missing | endswith("does not tell what it believes"))
+    and .c.beliefs_missing == "its manifest has no command that tells them"' "$out/environment.json"
+  is '.environment.contenders.asked.beliefs.knob == "turned"' "$out/summary.json"
+}
+
+@test "sizes of images come from a file, and only in containers; without one they are null with the reason" {
+  needs_cgroups
+  echo '{"base": {"image": "b"}, "contenders": {"c": {"image": "i", "image_bytes": {"compressed": 5}, "image_layers": {"all": 2}}}}' \
+    >"$BATS_TEST_TMPDIR/sizes.json"
+  run -0 "$COLLECTOR" run "$(plan_with c)" --out "$out" --image-sizes "$BATS_TEST_TMPDIR/sizes.json"
+  is '.base_image == null and (.contenders.c | .image_bytes == null and .image_bytes_missing == "played without containers")' "$out/environment.json"
+}
+
 @test "faults at the start: one line with the remedy, status 1, nothing left" {
   needs_cgroups
   echo '{"name": "absent", "contract": 1, "command": ["{prefix}/runtimes/absent"]}' >"$BATS_TEST_TMPDIR/absent.json"

@@ -228,6 +228,73 @@ TABLE
   [[ $output == *"none.json: no such manifest" ]]
 }
 
+# ---- what images weigh
+
+@test "sizes of images: all, above the base, and the layers that no other contender has" {
+  local folder=$BATS_TEST_TMPDIR/images image layer size layers
+  mkdir "$BATS_TEST_TMPDIR/bin" "$folder"
+  for layer in base shared one two other; do
+    head -c $((RANDOM + 1)) /dev/urandom >"$folder/$layer"
+  done
+  # image: its size, its layers from the base up; two contenders have one of them in common
+  while read -r image size layers; do
+    echo "$size" >"$folder/$image.size"
+    mkdir "$folder/$image.d"
+    for layer in $layers; do
+      echo "sha256:$layer" >>"$folder/$image.layers"
+      mkdir "$folder/$image.d/$layer"
+      cp "$folder/$layer" "$folder/$image.d/$layer/layer.tar"
+    done
+    jq -n --arg layers "$layers" '[{Config: "x.json", RepoTags: ["x:latest"], Layers: ($layers | split(" ") | map(. + "/layer.tar"))}]' \
+      >"$folder/$image.d/manifest.json"
+    tar -c -C "$folder/$image.d" . >"$folder/$image.tar"
+  done <<'TABLE'
+debian 100 base
+a 250 base shared one
+b 300 base shared two
+foreign 70 other
+TABLE
+  cat >"$BATS_TEST_TMPDIR/bin/docker" <<'FAKE'
+#!/bin/sh
+cd "$FAKE_IMAGES" || exit 1
+for last; do :; done
+[ -e "$last.size" ] || exit 1
+case "$*" in
+*Layers*) cat "$last.layers" ;;
+*Size*) cat "$last.size" ;;
+save*) cat "$last.tar" ;;
+esac
+FAKE
+  chmod +x "$BATS_TEST_TMPDIR/bin/docker"
+  export FAKE_IMAGES=$folder PATH=$BATS_TEST_TMPDIR/bin:$PATH
+  run -0 scripts/image-sizes.sh "$BATS_TEST_TMPDIR/cache" debian a=a a-again=a b=b mine=foreign
+  echo "$output"
+  packed() {
+    local layer sum=0
+    for layer in "$@"; do
+      sum=$((sum + $(gzip -n -c <"$folder/$layer" | wc -c)))
+    done
+    echo $sum
+  }
+  expected() { # NAME IMAGE "LAYERS" UNPACKED "ABOVE" UNPACKED-ABOVE "OWN"
+    # shellcheck disable=SC2086 # lists of words
+    jq -e --arg name "$1" --arg image "$2" --argjson all "$(packed $3)" --argjson unpacked "$4" --argjson above "$(packed $5)" \
+      --argjson unpacked_above "$6" --argjson own "$(packed $7)" --argjson counts "[$(wc -w <<<"$3"), $(wc -w <<<"$5"), $(wc -w <<<"$7")]" '
+      .contenders[$name] == {image: $image, image_bytes: {compressed: $all, unpacked: $unpacked, compressed_above_base: $above,
+        unpacked_above_base: $unpacked_above, compressed_own_layers: $own},
+        image_layers: {all: $counts[0], above_base: $counts[1], own: $counts[2]}}' <<<"$output"
+  }
+  expected a a "base shared one" 250 "shared one" 150 one
+  expected a-again a "base shared one" 250 "shared one" 150 one
+  expected b b "base shared two" 300 "shared two" 200 two
+  expected mine foreign other 70 other 70 other
+  jq -e --argjson base "$(packed base)" '.base == {image: "debian", unpacked: 100, compressed: $base}' <<<"$output"
+  # what was measured is kept, and nothing else
+  [ "$(find "$BATS_TEST_TMPDIR/cache" -type f | wc -l)" -eq 5 ]
+  run -1 scripts/image-sizes.sh "$BATS_TEST_TMPDIR/cache" debian c=absent
+  [[ $output == *"image 'absent' of 'c' is not here"* ]]
+}
+
 # ---- what make up says
 
 @test "a plan that is not there or not below configs is refused before anything is done" {
@@ -330,6 +397,9 @@ nothing_left() {
   scripts/engine.sh status >/dev/null || touch "$BATS_FILE_TMPDIR/engine-is-ours"
   PLAN=configs/smoke.json TURNMETER_RESULTS=$results make -s up 3>&- || [ $? -eq 2 ] # make's, of any failure
   results_hold "$(jq -c .contenders configs/smoke.json)"
+  jq -e '[.base_image.compressed, (.contenders[] | .artifact_bytes, .image_bytes.compressed, .image_bytes.compressed_own_layers)]
+    | all(. > 0)' "$results"/*/environment.json
+  jq -e '.contenders | [.node, .bun, .deno] | all(.beliefs.cpus >= 1)' "$results"/*/environment.json
   nothing_left
 }
 

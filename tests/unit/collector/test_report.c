@@ -143,6 +143,33 @@ static void markdown_tables_are_whole_and_hold_no_markup_from_outside(void **sta
 	assert_non_null(strstr(text, "run 13, bun × 1: late_self: the mock was late"));
 }
 
+static void what_is_shipped_and_believed_is_a_table_of_what_is_known(void **state)
+{
+	(void)state;
+	json_auto_t *summary = json_deep_copy(mixed);
+	json_object_set_new(summary, "environment",
+		json_pack("{s:{s:{s:i, s:{s:i, s:i}, s:n}, s:{s:n, s:n, s:{s:i, s:n, s:i}}}}",
+			"contenders", "c", "artifact_bytes", 660 << 10, "image_bytes", "compressed",
+			30 << 20, "unpacked", 79 << 20, "beliefs", "node", "artifact_bytes",
+			"image_bytes", "beliefs", "cpus", 1, "heap_limit_bytes", "threads", 7));
+	auto_free char *text = made(report_markdown, summary);
+	assert_non_null(strstr(text, "## What is shipped, and what contenders believe"));
+	/* columns of which nothing is known are left out */
+	static const char *const rows[] = {
+		"| contender                     | files, MiB | image, compressed | unpacked | "
+		"believed CPUs | threads "
+		"|",
+		"| c                             |      0.645 |              30.0 |     79.0 |     "
+		"        – |       – "
+		"|",
+		"| node                          |          – |                 – |        – |     "
+		"        1 |       7 "
+		"|",
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		assert_non_null(strstr(text, rows[i]));
+}
+
 static void the_terminal_table(void **state)
 {
 	(void)state;
@@ -338,6 +365,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(csv_has_a_row_for_each_cell_and_figure),
 		cmocka_unit_test(markdown_tables_are_whole_and_hold_no_markup_from_outside),
+		cmocka_unit_test(what_is_shipped_and_believed_is_a_table_of_what_is_known),
 		cmocka_unit_test(the_terminal_table),
 		cmocka_unit_test(the_page_stands_alone_and_text_stays_text),
 		cmocka_unit_test(the_page_carries_the_summary),
