@@ -14,10 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The files are part of the program; the paths are the repository's, where the build runs. */
+/*
+ * The files are part of the program; the paths are the repository's, where the build runs. Hidden,
+ * so that the names are reached directly: as entries of a table (GOT) they would all be the
+ * section's start on aarch64.
+ */
 #define EMBED(name, files)                                                                         \
 	__asm__(".pushsection .rodata\n" #name ":\n" files ".byte 0\n.popsection\n");              \
-	extern const char name[]
+	extern const char name[] __attribute__((visibility("hidden")))
 #define PAGE_FILE(file) ".incbin \"collector/page/" file "\"\n"
 
 EMBED(page_template, PAGE_FILE("template.html"));
