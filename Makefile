@@ -229,7 +229,7 @@ AREA_mockllm := $(filter-out %/main.o,$(MOCKLLM)) $(COMMON)
 AREA_collector := $(filter-out %/main.o,$(COLLECTOR)) $(COMMON)
 AREA_agent-c := $(filter-out %/main.o,$(AGENT_C)) $(COMMON)
 AREA_launcher := $(filter-out %/main.o,$(call objects,collector/launcher/*.c)) $(COMMON)
-UNIT_SOURCES := $(wildcard tests/unit/*/test_*.c)
+UNIT_SOURCES := $(filter-out $(UNIT_LEFT_OUT),$(wildcard tests/unit/*/test_*.c))
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
 
 .SECONDEXPANSION:
@@ -324,14 +324,21 @@ asan:
 	@scripts/deps.sh build test
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan SANITIZE="$(SANITIZERS)" FORTIFY= OPT="-O1 -g" unit
 
+# Left out: the launcher's, which needs system calls that QEMU's user mode has not; `make vm-check ARCH=arm64` runs it.
+ARM64 := $(abspath $(BUILD)/arm64)
+MAKE_ARM64 = $(MAKE) --no-print-directory BUILD=$(ARM64) CC="aarch64-linux-gnu-gcc --sysroot=$(ARM64)/sysroot" \
+	UNIT_LEFT_OUT=$(1)
+
 ## unit-arm64: the unit tests built for aarch64, run by QEMU's user mode
-.PHONY: unit-arm64
-unit-arm64: ARM64 := $(abspath $(BUILD)/arm64)
-unit-arm64:
-	@scripts/deps.sh build test arm64
+.PHONY: unit-arm64 arm64-sysroot launcher-test-arm64
+unit-arm64: arm64-sysroot
+	@$(call MAKE_ARM64,tests/unit/launcher/%) -j"$$(nproc)" unit-programs
+	@$(call MAKE_ARM64,tests/unit/launcher/%) EMULATOR="qemu-aarch64 -E UNDER_QEMU=1 -L $(ARM64)/sysroot" unit
+launcher-test-arm64: arm64-sysroot
+	@$(call MAKE_ARM64) -s $(ARM64)/unit/launcher/test_launcher
+arm64-sysroot:
+	@scripts/deps.sh arm64
 	@scripts/sysroot.sh arm64 $(ARM64)/sysroot
-	@$(MAKE) --no-print-directory BUILD=$(ARM64) CC="aarch64-linux-gnu-gcc --sysroot=$(ARM64)/sysroot" \
-		EMULATOR="qemu-aarch64 -L $(ARM64)/sysroot" unit
 
 # ---- fuzzing: tests/fuzz/fuzz_*.c, each a program of libFuzzer's, built by clang from sources
 FUZZ_SECONDS ?= 60

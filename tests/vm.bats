@@ -41,7 +41,7 @@ judge() {
     records "$plan" | jq -c "$([ "${1:-}" = "$plan" ] && echo "$2" || echo .)" >"$BATS_TEST_TMPDIR/$plan.jsonl"
     options+=(--slurpfile "$plan" "$BATS_TEST_TMPDIR/$plan.jsonl")
   done
-  jq -n -c --arg arch amd64 --arg version 1 --argjson job_status "${JOB_STATUS:-0}" --argjson seconds 1 --argjson retried false \
+  jq -n -c --arg arch "${ARCH:-amd64}" --arg version 1 --argjson job_status "${JOB_STATUS:-0}" --argjson seconds 1 --argjson retried false \
     --argjson observed "$(observed | jq -c "$([ "${1:-}" = observed ] && echo "$2" || echo .)")" "${options[@]}" -f tests/vm/judge.jq
 }
 
@@ -99,6 +99,17 @@ observed|.containers_left = 2|no container is left after down
 observed|del(.reattach_exit)|exit code of the second collector
 END
   [ $wrong -eq 0 ]
+}
+
+@test "on aarch64 the launcher's unit tests must have run there and passed" {
+  local arm='.images |= map(.architecture = "arm64")'
+  ARCH=arm64 run -0 judge observed "$arm | .test_launcher = {exit: 0, passed: 6, skipped: 0}"
+  [ "$(tail -n 1 <<<"$output" | jq .failed)" -eq 0 ]
+  local found
+  for found in null '{exit: 1, passed: 5, skipped: 0}' '{exit: 0, passed: 0, skipped: 0}' '{exit: 0, passed: 5, skipped: 1}'; do
+    ARCH=arm64 run -0 judge observed "$arm | .test_launcher = $found"
+    [ "$(jq -r 'select(.pass == false) | .assertion' <<<"$output")" = "the launcher's tests pass" ]
+  done
 }
 
 @test "a machine that did not get to the end of its job does not pass" {

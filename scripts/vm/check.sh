@@ -37,7 +37,11 @@ main() {
   wait $! # fails if the disk could not be made
   work=$(mktemp -d "$disks/check.XXXXXX")
   trap 'rm -rf "$work"' EXIT
-  mkdir "$work/checkout"
+  mkdir -p "$work/checkout/unit/launcher"
+  if [ "$arch" = arm64 ]; then
+    make --no-print-directory launcher-test-arm64 >&2
+    cp "${BUILD:-build}/arm64/unit/launcher/test_launcher" "$work/checkout/unit/launcher/"
+  fi
   git ls-files -z --cached --others --exclude-standard -- docker-compose.yml configs scripts tests/vm |
     tar -c --null -T - | tar -x -C "$work/checkout"
   local built=$((SECONDS - started)) status=0

@@ -50,6 +50,11 @@ def of($records; $contender): $records | map(select(.contender == $contender));
   # told, not judged: it says something of the emulation only
   assertion("machine"; "the emulated kernel was booted once more"; "run.sh"; true; $retried),
 
+  (if $arch == "arm64" then
+    $observed.test_launcher | assertion("unit"; "the launcher's tests pass"; "test_launcher";
+      .exit == 0 and .passed > 0 and .skipped == 0; .)
+  else empty end),
+
   ($observed.images // [] | assertion("images"; "there is one for each contender"; "images"; length > 2; length)),
   ($observed.images // [] | .[] | ((.tags // ["?"])[0]) as $name
     | assertion("images"; "is of the machine's architecture"; $name; .architecture == $arch; .architecture),

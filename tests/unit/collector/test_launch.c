@@ -297,7 +297,11 @@ static void bad_answers_lose_the_launcher(void **state)
 	(void)state;
 	static void (*const behaviours[])(int fd) = {close_at_once, answer_wrong_size,
 		answer_unended_text, say_hello_again, answer_with_descriptors};
-	for (size_t i = 0; i < sizeof behaviours / sizeof *behaviours; i++) {
+	size_t count = sizeof behaviours / sizeof *behaviours;
+	/* QEMU's user mode keeps descriptors for which the receiver had no room */
+	if (getenv("UNDER_QEMU"))
+		print_message("answer_with_descriptors: not tried\n"), count--;
+	for (size_t i = 0; i < count; i++) {
 		struct error err;
 		struct launch_probe probe;
 		int before = open_descriptors();
