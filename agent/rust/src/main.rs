@@ -25,8 +25,8 @@ use tokio::runtime::Builder;
 
 use crate::config::Config;
 
-const USAGE: &str =
-    "usage: agent-rust [mt|st]: tokio's multi-threaded (default) or current-thread runtime";
+const USAGE: &str = "usage: agent-rust [--beliefs] [mt|st]: tokio's multi-threaded (default) or \
+    current-thread runtime; --beliefs prints what it believes of the machine";
 
 fn fail(message: &str, status: i32) -> ! {
     eprintln!("agent-rust: {message}");
@@ -35,7 +35,10 @@ fn fail(message: &str, status: i32) -> ! {
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let mut builder = match arguments.iter().map(|a| a.to_str()).collect::<Vec<_>>()[..] {
+    let mut words: Vec<_> = arguments.iter().map(|a| a.to_str()).collect();
+    let only_beliefs = words.first() == Some(&Some("--beliefs"));
+    words.drain(..usize::from(only_beliefs));
+    let mut builder = match words[..] {
         [] | [Some("mt")] => Builder::new_multi_thread(),
         [Some("st")] => Builder::new_current_thread(),
         [Some("--version")] => {
@@ -48,6 +51,10 @@ fn main() -> ExitCode {
         }
         _ => fail(USAGE, 2),
     };
+    if only_beliefs {
+        print_beliefs(builder);
+        return ExitCode::SUCCESS;
+    }
     let config = match Config::from_environment() {
         Ok(config) => &*Box::leak(Box::new(config)),
         Err(message) => fail(&message, 2),
@@ -69,6 +76,21 @@ fn main() -> ExitCode {
     report::done();
     wait_at_barrier();
     exit(if all_well { 0 } else { 1 })
+}
+
+/// What the program makes of the limits it runs under (docs/method.md, Fair play). It has no opinion of memory.
+fn print_beliefs(mut builder: Builder) {
+    let _runtime = builder
+        .build()
+        .unwrap_or_else(|error| fail(&format!("no runtime: {error}"), 1));
+    let json = |number: Option<usize>| number.map_or("null".to_owned(), |n| n.to_string());
+    let cpus = std::thread::available_parallelism().map(|n| n.get());
+    let threads = std::fs::read_dir("/proc/self/task").map(|tasks| tasks.count());
+    println!(
+        r#"{{"cpus":{},"memory_bytes":null,"heap_limit_bytes":null,"threads":{}}}"#,
+        json(cpus.ok()),
+        json(threads.ok()),
+    );
 }
 
 enum Ended {

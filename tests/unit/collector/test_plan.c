@@ -313,6 +313,8 @@ static void refuses_bad_manifests(void **state)
 			"command[1]: must be a text of 1 to 4096 bytes without NUL, is 3"},
 		{"{\"name\":\"a\",\"contract\":1,\"command\":[\"/x\"],\"ship\":[\"x\"]}",
 			"ship[0]: must be a path"},
+		{"{\"name\":\"a\",\"contract\":1,\"command\":[\"/x\"],\"beliefs\":[\"node\"]}",
+			"beliefs[0]: must be a path"},
 		{"{\"name\":\"a\",\"contract\":1,\"command\":[\"/x\"],\"environment\":{\"A=B\":"
 		 "\"\"}}",
 			"environment: \"A=B\" is no variable's name"},
