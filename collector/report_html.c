@@ -27,8 +27,19 @@
 EMBED(page_template, PAGE_FILE("template.html"));
 EMBED(page_style, PAGE_FILE("page.css"));
 EMBED(page_plot, PAGE_FILE("plot.js"));
-EMBED(page_script, PAGE_FILE("statistics.js") PAGE_FILE("summary.js") PAGE_FILE("dom.js")
-			   PAGE_FILE("charts.js") PAGE_FILE("page.js"));
+/* One a line, in the order in which they stand on one another. */
+/* clang-format off */
+EMBED(page_script,
+	PAGE_FILE("statistics.js")
+	PAGE_FILE("summary.js")
+	PAGE_FILE("dom.js")
+	PAGE_FILE("charts.js")
+	PAGE_FILE("selection.js")
+	PAGE_FILE("overview.js")
+	PAGE_FILE("figures.js")
+	PAGE_FILE("sections.js")
+	PAGE_FILE("page.js"));
+/* clang-format on */
 
 enum { WORDS_MAX = 1 << 28 };
 

@@ -35,6 +35,7 @@ for (const [name, folder] of [...packages].sort()) {
 	licences.set(text, [...(licences.get(text) ?? []), `${name} ${version}`]);
 }
 const words = [...licences].map(([text, names]) => `${names.join(', ')}\n\n${text}`).join('\n\n----\n\n');
-if (/\*\/|<\/script|<!--/i.test(words)) throw new Error('a licence would end the comment or the script element');
+if (/\*\/|<\/script|<!--/i.test(words))
+	throw new Error('a licence would end the comment or the script element');
 
 writeFileSync(argv[2], `/* Made by make page-bundle. */\n${result.outputFiles[0].text}/*\n${words}\n*/\n`);

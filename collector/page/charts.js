@@ -17,7 +17,8 @@ function evenTicks(lo, hi) {
 	const decade = 10 ** Math.floor(Math.log10(rough));
 	const step = decade * [1, 2, 5, 10].find((multiple) => rough <= multiple * decade * 1.0001);
 	const ticks = [];
-	for (let i = Math.ceil(lo / step); i * step <= hi * 1.0001; i++) ticks.push(Number((i * step).toPrecision(12)));
+	for (let i = Math.ceil(lo / step); i * step <= hi * 1.0001; i++)
+		ticks.push(Number((i * step).toPrecision(12)));
 	return ticks;
 }
 
@@ -27,7 +28,8 @@ function logTicks(lo, hi) {
 	if (decades < 0.8) return evenTicks(lo, hi);
 	const ticks = [];
 	for (let e = Math.floor(Math.log10(lo)); e <= Math.ceil(Math.log10(hi)); e++) {
-		for (const multiple of decades > 3 ? [1] : [1, 2, 5]) ticks.push(Number((multiple * 10 ** e).toPrecision(12)));
+		for (const multiple of decades > 3 ? [1] : [1, 2, 5])
+			ticks.push(Number((multiple * 10 ** e).toPrecision(12)));
 	}
 	return ticks.filter((tick) => tick >= lo * 0.9999 && tick <= hi * 1.0001);
 }
@@ -71,7 +73,13 @@ function scaleOf({ type, domain }) {
 function axisBelow({ ticks }, label) {
 	return [
 		Plot.gridX(ticks),
-		Plot.axisX(ticks, { text: tickWords, label: `${label} →`, labelAnchor: 'center', labelArrow: 'none', labelOffset: 36 }),
+		Plot.axisX(ticks, {
+			text: tickWords,
+			label: `${label} →`,
+			labelAnchor: 'center',
+			labelArrow: 'none',
+			labelOffset: 36,
+		}),
 	];
 }
 
@@ -88,14 +96,21 @@ function namesLeft() {
 /* Many points as one path a colour: ten thousand elements would be slow. */
 function rawPoints(points, x, y) {
 	return (index, scales, channels, dimensions) => {
-		const group = svgEl('g', { 'data-mark': 'single runs', 'stroke-linecap': 'round', 'stroke-width': 6, 'stroke-opacity': 0.5, fill: 'none' });
+		const group = svgEl('g', {
+			'data-mark': 'single runs',
+			'stroke-linecap': 'round',
+			'stroke-width': 6,
+			'stroke-opacity': 0.5,
+			fill: 'none',
+		});
 		const paths = new Map();
 		const middle = scales.y.bandwidth ? scales.y.bandwidth() / 2 : 0;
 		for (const point of points) {
 			const place = `M${scales.x(x(point)).toFixed(1)} ${(scales.y(y(point)) + middle).toFixed(1)}h0`;
 			paths.set(point.contender, (paths.get(point.contender) ?? '') + place);
 		}
-		for (const [contender, d] of paths) group.append(svgEl('path', { d, stroke: styles.get(contender).colour }));
+		for (const [contender, d] of paths)
+			group.append(svgEl('path', { d, stroke: styles.get(contender).colour }));
 		return group;
 	};
 }
@@ -111,7 +126,10 @@ function lineLabels(series) {
 				return { contender, x: scales.x(last.x), from: scales.y(last.y), y: scales.y(last.y) };
 			})
 			.sort((a, b) => a.y - b.y);
-		const gap = Math.min(LABEL_GAP, (dimensions.height - dimensions.marginTop - 4) / Math.max(labels.length, 1));
+		const gap = Math.min(
+			LABEL_GAP,
+			(dimensions.height - dimensions.marginTop - 4) / Math.max(labels.length, 1),
+		);
 		// down where they overlap, then up from the bottom where that went too far
 		labels.forEach((label, i) => {
 			label.y = Math.max(label.y, i ? labels[i - 1].y + gap : dimensions.marginTop + 4);
@@ -125,10 +143,21 @@ function lineLabels(series) {
 			const colour = styles.get(contender).colour;
 			if (Math.abs(from - y) > 1 || right - x > 20) {
 				group.append(
-					svgEl('path', { d: `M${x + 7} ${from}L${right + 5} ${y}`, stroke: colour, 'stroke-opacity': 0.45, 'stroke-width': 1, fill: 'none', ...(right - x > 20 ? { 'stroke-dasharray': '2 3' } : {}) }),
+					svgEl('path', {
+						d: `M${x + 7} ${from}L${right + 5} ${y}`,
+						stroke: colour,
+						'stroke-opacity': 0.45,
+						'stroke-width': 1,
+						fill: 'none',
+						...(right - x > 20 ? { 'stroke-dasharray': '2 3' } : {}),
+					}),
 				);
 			}
-			const text = svgEl('text', { x: right + 8, y, dy: '0.32em', fill: colour }, shortened(titleOf(contender), 16));
+			const text = svgEl(
+				'text',
+				{ x: right + 8, y, dy: '0.32em', fill: colour },
+				shortened(titleOf(contender), 16),
+			);
 			text.append(svgEl('title', null, titleOf(contender)));
 			group.append(text);
 		}
@@ -140,7 +169,17 @@ function lineLabels(series) {
 function hover(points, x, y) {
 	return Plot.tip(
 		points,
-		Plot.pointer({ x, y, title: 'words', fontSize: 12.5, lineHeight: 1.35, fill: 'var(--card)', stroke: 'var(--soft)', textPadding: 9, maxRadius: 60 }),
+		Plot.pointer({
+			x,
+			y,
+			title: 'words',
+			fontSize: 12.5,
+			lineHeight: 1.35,
+			fill: 'var(--card)',
+			stroke: 'var(--soft)',
+			textPadding: 9,
+			maxRadius: 60,
+		}),
 	);
 }
 
@@ -184,7 +223,10 @@ function linesChart({ label, unit, series, raw, width, height = 330 }) {
 	const banded = points.filter((point) => known(point.top));
 	const ranged = points.filter((point) => known(point.lo) && point.lo < point.hi);
 	const across = sessionsAxis(counts, width - 52 - LABEL_WIDTH);
-	const up = valueAxis([...points.flatMap((point) => [point.y, point.lo, point.hi, point.top].filter(known)), ...raw.map((point) => point.y)]);
+	const up = valueAxis([
+		...points.flatMap((point) => [point.y, point.lo, point.hi, point.top].filter(known)),
+		...raw.map((point) => point.y),
+	]);
 	const svg = Plot.plot({
 		width,
 		height,
@@ -199,17 +241,48 @@ function linesChart({ label, unit, series, raw, width, height = 330 }) {
 		marks: [
 			axisBelow(across, 'concurrent sessions'),
 			axisLeft(up, unit),
-			Plot.areaY(banded, { x: 'x', y1: 'y', y2: 'top', z: 'contender', fill: 'contender', fillOpacity: 0.14 }),
+			Plot.areaY(banded, {
+				x: 'x',
+				y1: 'y',
+				y2: 'top',
+				z: 'contender',
+				fill: 'contender',
+				fillOpacity: 0.14,
+			}),
 			Plot.ruleX(banded, { x: 'x', y1: 'y', y2: 'top', stroke: 'contender', strokeOpacity: 0.3 }),
-			raw.length ? rawPoints(raw, (point) => point.x, (point) => point.y) : null,
-			Plot.ruleX(ranged, { x: 'x', y1: 'lo', y2: 'hi', stroke: 'contender', strokeWidth: 1.7, strokeOpacity: 0.75 }),
+			raw.length
+				? rawPoints(
+						raw,
+						(point) => point.x,
+						(point) => point.y,
+					)
+				: null,
+			Plot.ruleX(ranged, {
+				x: 'x',
+				y1: 'lo',
+				y2: 'hi',
+				stroke: 'contender',
+				strokeWidth: 1.7,
+				strokeOpacity: 0.75,
+			}),
 			Plot.lineY(points, { x: 'x', y: 'y', z: 'contender', stroke: 'contender', strokeWidth: 2 }),
-			Plot.dot(points, { x: 'x', y: 'y', symbol: 'contender', fill: 'contender', stroke: 'var(--card)', r: SYMBOL_SIZE }),
+			Plot.dot(points, {
+				x: 'x',
+				y: 'y',
+				symbol: 'contender',
+				fill: 'contender',
+				stroke: 'var(--card)',
+				r: SYMBOL_SIZE,
+			}),
 			lineLabels(drawn),
 			hover([...points, ...raw], 'x', 'y'),
 		],
 	});
-	return { svg: describe(svg, label), points, place: (point) => [svg.scale('x').apply(point.x), svg.scale('y').apply(point.y)] };
+	return {
+		svg: describe(svg, label),
+		points,
+		place: (point) => [svg.scale('x').apply(point.x), svg.scale('y').apply(point.y)],
+	};
 }
 
 /* A row a contender on one axis: single runs, interval or what is up to p99, median, the value in words at its end. */
@@ -219,7 +292,11 @@ function rowsChart({ label, unit, points, raw, width }) {
 	const ranged = points
 		.map((point) => ({ ...point, from: point.lo ?? point.y, to: point.hi ?? point.top ?? point.y }))
 		.filter((point) => point.from < point.to);
-	const axis = valueAxis([...points.map((point) => point.y), ...ranged.flatMap((point) => [point.from, point.to]), ...raw.map((point) => point.y)]);
+	const axis = valueAxis([
+		...points.map((point) => point.y),
+		...ranged.flatMap((point) => [point.from, point.to]),
+		...raw.map((point) => point.y),
+	]);
 	const svg = Plot.plot({
 		width,
 		height: 30 * names.length + 62,
@@ -234,10 +311,31 @@ function rowsChart({ label, unit, points, raw, width }) {
 		marks: [
 			axisBelow(axis, unit),
 			namesLeft(),
-			raw.length ? rawPoints(raw, (point) => point.y, (point) => point.contender) : null,
+			raw.length
+				? rawPoints(
+						raw,
+						(point) => point.y,
+						(point) => point.contender,
+					)
+				: null,
 			Plot.ruleY(ranged, { y: 'contender', x1: 'from', x2: 'to', stroke: 'contender', strokeWidth: 1.7 }),
-			Plot.dot(points, { y: 'contender', x: 'y', symbol: 'contender', fill: 'contender', stroke: 'var(--card)', r: SYMBOL_SIZE }),
-			Plot.text(points, { y: 'contender', text: 'shown', frameAnchor: 'right', textAnchor: 'start', dx: 8, fill: 'var(--ink)', fontWeight: 600 }),
+			Plot.dot(points, {
+				y: 'contender',
+				x: 'y',
+				symbol: 'contender',
+				fill: 'contender',
+				stroke: 'var(--card)',
+				r: SYMBOL_SIZE,
+			}),
+			Plot.text(points, {
+				y: 'contender',
+				text: 'shown',
+				frameAnchor: 'right',
+				textAnchor: 'start',
+				dx: 8,
+				fill: 'var(--ink)',
+				fontWeight: 600,
+			}),
 			hover([...points, ...raw], 'y', 'contender'),
 		],
 	});
@@ -256,7 +354,15 @@ function stacksChart({ label, unit, rows, width }) {
 		let at = 0;
 		return parts
 			.filter(({ value }) => value > 0)
-			.map(({ part, value, colour, words }) => ({ contender, part, colour, words, x1: at, x2: (at += value), middle: at - value / 2 }));
+			.map(({ part, value, colour, words }) => ({
+				contender,
+				part,
+				colour,
+				words,
+				x1: at,
+				x2: (at += value),
+				middle: at - value / 2,
+			}));
 	});
 	const most = bars.reduce((max, bar) => Math.max(max, bar.x2), 0);
 	if (!most) return null;
@@ -275,7 +381,15 @@ function stacksChart({ label, unit, rows, width }) {
 			axisBelow(axis, unit),
 			namesLeft(),
 			Plot.barX(bars, { y: 'contender', x1: 'x1', x2: 'x2', fill: 'colour', insetTop: 4, insetBottom: 4 }),
-			Plot.text(rows, { y: 'contender', text: 'shown', frameAnchor: 'right', textAnchor: 'start', dx: 8, fill: 'var(--ink)', fontWeight: 600 }),
+			Plot.text(rows, {
+				y: 'contender',
+				text: 'shown',
+				frameAnchor: 'right',
+				textAnchor: 'start',
+				dx: 8,
+				fill: 'var(--ink)',
+				fontWeight: 600,
+			}),
 			hover(bars, 'middle', 'contender'),
 		],
 	});
@@ -305,7 +419,14 @@ function walkable(picture, told) {
 		const [x, y] = place(points[at]);
 		const matrix = svg.getScreenCTM();
 		const spot = new DOMPoint(x, y).matrixTransform(matrix);
-		svg.dispatchEvent(new PointerEvent('pointermove', { pointerType: 'mouse', clientX: spot.x, clientY: spot.y, bubbles: true }));
+		svg.dispatchEvent(
+			new PointerEvent('pointermove', {
+				pointerType: 'mouse',
+				clientX: spot.x,
+				clientY: spot.y,
+				bubbles: true,
+			}),
+		);
 		told.textContent = points[at].words;
 	});
 	svg.addEventListener('blur', leave);

@@ -34,18 +34,33 @@ function table(all, rows, caption) {
 		return text === null || text === undefined || text === '' ? '–' : clean(text);
 	};
 	const classes = (column, row) =>
-		[column.number && 'n', column.wrap && 'wrap', row && column.mark?.(row)].filter(Boolean).join(' ') || null;
+		[column.number && 'n', column.wrap && 'wrap', row && column.mark?.(row)].filter(Boolean).join(' ') ||
+		null;
 	return el(
 		'div',
 		{ class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption },
 		el(
 			'table',
 			null,
-			el('thead', null, el('tr', null, columns.map((c) => el('th', { scope: 'col', class: classes(c) }, c.title)))),
+			el(
+				'thead',
+				null,
+				el(
+					'tr',
+					null,
+					columns.map((c) => el('th', { scope: 'col', class: classes(c) }, c.title)),
+				),
+			),
 			el(
 				'tbody',
 				null,
-				rows.map((row) => el('tr', null, columns.map((c) => el('td', { class: classes(c, row) }, shownIn(c, row))))),
+				rows.map((row) =>
+					el(
+						'tr',
+						null,
+						columns.map((c) => el('td', { class: classes(c, row) }, shownIn(c, row))),
+					),
+				),
 			),
 		),
 	);
@@ -60,7 +75,10 @@ function save(name, type, text) {
 }
 
 function fileName(...parts) {
-	return parts.map((part) => String(part).replace(/[^A-Za-z0-9._-]+/g, '-')).join('-').replace(/-+/g, '-');
+	return parts
+		.map((part) => String(part).replace(/[^A-Za-z0-9._-]+/g, '-'))
+		.join('-')
+		.replace(/-+/g, '-');
 }
 
 // One cell by RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe in front.
@@ -73,12 +91,19 @@ function csvCell(value) {
 }
 
 function csvOf(columns, rows) {
-	const lines = [columns.map((c) => csvCell(c.name ?? c.title)), ...rows.map((row) => columns.map((c) => csvCell(c.value(row))))];
+	const lines = [
+		columns.map((c) => csvCell(c.name ?? c.title)),
+		...rows.map((row) => columns.map((c) => csvCell(c.value(row)))),
+	];
 	return lines.map((line) => `${line.join(',')}\r\n`).join('');
 }
 
 function jsonOf(columns, rows) {
-	return `${JSON.stringify(rows.map((row) => Object.fromEntries(columns.map((c) => [c.name ?? c.title, c.value(row) ?? null]))), null, 1)}\n`;
+	return `${JSON.stringify(
+		rows.map((row) => Object.fromEntries(columns.map((c) => [c.name ?? c.title, c.value(row) ?? null]))),
+		null,
+		1,
+	)}\n`;
 }
 
 // Colours of the page's own as they are now: a saved picture has no page around it.
@@ -118,7 +143,13 @@ function svgOf(title, pictures, legend) {
 	if (legend?.length) height += 22;
 	const whole = svgEl(
 		'svg',
-		{ xmlns: SVG, width, height: height + 6, viewBox: `0 0 ${width} ${height + 6}`, style: `font: ${FONT}; color: var(--ink)` },
+		{
+			xmlns: SVG,
+			width,
+			height: height + 6,
+			viewBox: `0 0 ${width} ${height + 6}`,
+			style: `font: ${FONT}; color: var(--ink)`,
+		},
 		svgEl('rect', { width: '100%', height: '100%', fill: 'var(--card)' }),
 		svgEl('text', { x: 12, y: 22, fill: 'var(--ink)', 'font-weight': '600', 'font-size': 15 }, title),
 		...inner,

@@ -89,7 +89,13 @@ function hodgesLehmann(values) {
 	const value = low + (position % 1) * (high - low);
 	const cut = signedRankCut(n);
 	if (!cut.at) return { value, lo: sorted[0], hi: sorted[n - 1], confidence: null, n };
-	return { value, lo: pairMean(sorted, cut.at), hi: pairMean(sorted, top - cut.at + 1), confidence: cut.coverage, n };
+	return {
+		value,
+		lo: pairMean(sorted, cut.at),
+		hi: pairMean(sorted, top - cut.at + 1),
+		confidence: cut.coverage,
+		n,
+	};
 }
 
 // The value of each block that has one: of the block's last completed run.

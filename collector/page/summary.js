@@ -13,7 +13,10 @@ function clean(text) {
 // ---- contenders
 
 const planned = new Map(
-	(summary.plan.contenders ?? []).map((item, place) => [item.name, { place, title: clean(item.title), item }]),
+	(summary.plan.contenders ?? []).map((item, place) => [
+		item.name,
+		{ place, title: clean(item.title), item },
+	]),
 );
 
 const contenders = [...new Set(summary.cells.map((cell) => cell.contender))].sort(
@@ -39,7 +42,10 @@ for (const name of contenders) {
 		isYardstick(name)
 			? { yardstick: true, colour: 'var(--s8)', symbol: 'diamond2' }
 			: // of one colour, eight contenders on, the shape is another
-				{ colour: `var(--s${place % COLOURS})`, symbol: SYMBOLS[(place + Math.floor(place / COLOURS)) % SYMBOLS.length] },
+				{
+					colour: `var(--s${place % COLOURS})`,
+					symbol: SYMBOLS[(place + Math.floor(place / COLOURS)) % SYMBOLS.length],
+				},
 	);
 }
 
@@ -118,7 +124,10 @@ function valueOf(cell, key) {
 
 // A peak at the memory limit may have wanted to be higher.
 function boundOf(cell, key) {
-	if (key === 'sessions_per_gib') return figureOf(cell, 'memory_peak_bytes').at_least || figureOf(cell, 'memory_peak_cold_bytes').at_least ? '≤ ' : '';
+	if (key === 'sessions_per_gib')
+		return figureOf(cell, 'memory_peak_bytes').at_least || figureOf(cell, 'memory_peak_cold_bytes').at_least
+			? '≤ '
+			: '';
 	return figureOf(cell, key).at_least ? '≥ ' : '';
 }
 

@@ -15,11 +15,13 @@ const { page: address, summary } = pageOf('large');
 const browser = await launch();
 const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
 
-const drawn = () => new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()))));
+const drawn = () =>
+	new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()))));
 
 // Clicks on the control and back, once to warm up and then as often as pages are loaded.
 const click = async ([selector, times]) => {
-	const after = () => new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()))));
+	const after = () =>
+		new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()))));
 	const took = [];
 	for (let i = 0; i < 2 * times + 2; i++) {
 		const begin = performance.now();
@@ -50,8 +52,19 @@ for (let i = 0; i < loads; i++) {
 }
 await browser.close();
 
-const filter = Object.fromEntries([...filters].map(([name, took]) => [name.replace(' ', '_'), Math.round(median(took))]));
+const filter = Object.fromEntries(
+	[...filters].map(([name, took]) => [name.replace(' ', '_'), Math.round(median(took))]),
+);
 const worst = Math.round(Math.max(...[...filters.values()].flat()));
 const pass = median(load) < LOAD_MS && Object.values(filter).every((ms) => ms < FILTER_MS);
-console.log(JSON.stringify({ runs: summary.runs, load_ms: Math.round(median(load)), load_worst_ms: Math.round(Math.max(...load)), filter_ms: filter, filter_worst_ms: worst, pass }));
+console.log(
+	JSON.stringify({
+		runs: summary.runs,
+		load_ms: Math.round(median(load)),
+		load_worst_ms: Math.round(Math.max(...load)),
+		filter_ms: filter,
+		filter_worst_ms: worst,
+		pass,
+	}),
+);
 process.exit(pass ? 0 : 1);

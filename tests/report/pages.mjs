@@ -33,17 +33,22 @@ function fresh(name) {
 	return folder;
 }
 
-// A folder that is kept in the repository ("mixed") or made by its generator ("several").
+const made = new Map();
+
+// A folder that is kept in the repository ("mixed") or made by its generator ("several"), once.
 export function pageOf(name) {
+	if (made.has(name)) return made.get(name);
 	const folder = fresh(name);
 	if (existsSync(join(fixtures, name))) cpSync(join(fixtures, name), folder, { recursive: true });
 	else execFileSync('python3', [join(fixtures, 'make.py'), name, folder], { stdio: 'inherit' });
-	return report(folder);
+	made.set(name, report(folder));
+	return made.get(name);
 }
 
-// The results of `name` (made before) with each record as `change` returns it; without those for which that is null.
+// The results of `name` with each record as `change` returns it; without those for which that is null.
 export function pageChanged(name, label, change) {
 	const folder = fresh(`${name}-${label}`);
+	pageOf(name);
 	cpSync(join(out, name), folder, { recursive: true });
 	const lines = readFileSync(join(folder, 'runs.jsonl'), 'utf8').split('\n').filter(Boolean);
 	const kept = lines.map((line) => change(JSON.parse(line))).filter((run) => run !== null);
@@ -53,7 +58,9 @@ export function pageChanged(name, label, change) {
 
 // The same results as if the runs of some contenders had never been.
 export function pageWithout(name, contenders) {
-	return pageChanged(name, `without-${contenders.join('-')}`, (run) => (contenders.includes(run.contender) ? null : run));
+	return pageChanged(name, `without-${contenders.join('-')}`, (run) =>
+		contenders.includes(run.contender) ? null : run,
+	);
 }
 
 export function launch() {

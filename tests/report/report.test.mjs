@@ -12,21 +12,20 @@ import vm from 'node:vm';
 import { build, launch, open, out, pageChanged, pageOf, pageWithout, root } from './pages.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const made = {};
 let browser;
 
 before(async () => {
-	for (const name of ['mixed', 'several', 'blocks', 'backends', 'large']) made[name] = pageOf(name);
 	browser = await launch();
 });
 
 after(() => browser?.close());
 
 // Runs `does` on a fresh page, which must have complained of nothing by then.
-async function on(name, does, options) {
-	const page = await open(browser, (made[name] ?? name).page, options);
+async function on(results, does, options) {
+	const { page: address, summary } = typeof results === 'string' ? pageOf(results) : results;
+	const page = await open(browser, address, options);
 	try {
-		await does(page, made[name]?.summary);
+		await does(page, summary);
 		assert.deepEqual(page.complaints, []);
 	} finally {
 		await page.context().close();
@@ -35,18 +34,30 @@ async function on(name, does, options) {
 
 // ---- the words of the page, worked out here again
 
-const SIZES = { ms: [1, 'ms'], usec: [1000, 'ms'], bytes: [1 << 20, 'MiB'], 'per GiB': [1, ''], 'per core': [1, ''] };
+const SIZES = {
+	ms: [1, 'ms'],
+	usec: [1000, 'ms'],
+	bytes: [1 << 20, 'MiB'],
+	'per GiB': [1, ''],
+	'per core': [1, ''],
+};
 
 function words(value) {
-	if (Math.abs(value) >= 99.95) return Math.abs(value) >= 9999.5 ? Math.round(value).toLocaleString('en') : value.toFixed(0);
+	if (Math.abs(value) >= 99.95)
+		return Math.abs(value) >= 9999.5 ? Math.round(value).toLocaleString('en') : value.toFixed(0);
 	if (value === 0) return '0';
-	const decimals = Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(Number(value.toPrecision(3)))))));
+	const decimals = Math.min(
+		6,
+		Math.max(0, 2 - Math.floor(Math.log10(Math.abs(Number(value.toPrecision(3)))))),
+	);
 	return value.toFixed(decimals);
 }
 
 function intervalWords({ lo, hi, confidence, n }, size = 1) {
 	if (typeof lo !== 'number' || n < 2) return '';
-	return confidence ? `[${words(lo / size)}, ${words(hi / size)}]` : `${words(lo / size)}–${words(hi / size)}`;
+	return confidence
+		? `[${words(lo / size)}, ${words(hi / size)}]`
+		: `${words(lo / size)}–${words(hi / size)}`;
 }
 
 const yardstick = (name) => name === 'floor'; // by its manifest, in the plans of the generator
@@ -60,7 +71,9 @@ const titleIn = (summary, name) => summary.plan.contenders.find((item) => item.n
 
 // The rows of a table as texts.
 function texts(page, selector) {
-	return page.$$eval(`${selector} tbody tr`, (rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim())));
+	return page.$$eval(`${selector} tbody tr`, (rows) =>
+		rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim())),
+	);
 }
 
 async function openTable(page, figure) {
@@ -81,19 +94,29 @@ function overviewOf(summary, setting, sessions, without = []) {
 	const cells = summary.cells.filter((cell) => cell.setting === setting && !without.includes(cell.contender));
 	const here = cells.filter((cell) => cell.sessions === sessions);
 	const expected = new Map();
-	const { headline, memory } = { headline: summary.settings[setting].suite_tool ? 'overhead_ms' : 'turn_gap_ms', memory: 'memory_peak_bytes' };
+	const { headline, memory } = {
+		headline: summary.settings[setting].suite_tool ? 'overhead_ms' : 'turn_gap_ms',
+		memory: 'memory_peak_bytes',
+	};
 	for (const key of [`${headline}.p50`, `${headline}.p99`, memory, 'sessions_per_gib', 'cpu_usec_per_turn']) {
 		const known = here.filter((cell) => typeof figureOf(cell, key).value === 'number');
 		const sign = key === 'sessions_per_gib' ? -1 : 1;
-		const best = known.filter((cell) => !yardstick(cell.contender)).sort((a, b) => sign * (figureOf(a, key).value - figureOf(b, key).value))[0];
+		const best = known
+			.filter((cell) => !yardstick(cell.contender))
+			.sort((a, b) => sign * (figureOf(a, key).value - figureOf(b, key).value))[0];
 		for (const cell of known) {
 			const { value, unit, ratios } = figureOf(cell, key);
 			const atLimit = cell.figures[memory].at_least;
 			const bound = !atLimit ? '' : key === memory ? '≥ ' : key === 'sessions_per_gib' ? '≤ ' : '';
 			const ratio = summary.ratios[ratios?.best];
 			let times = cell === best ? 'best' : yardstick(cell.contender) ? 'yardstick' : '';
-			if (!times && ratio && ratio.against === best.contender && typeof ratio.ratio === 'number') times = `×${words(ratio.ratio)} ${intervalWords(ratio)}`.trim();
-			expected.set(`${cell.contender} ${key}`, { value, words: `${bound}${words(value / SIZES[unit][0])} ${SIZES[unit][1]}`.trim(), times });
+			if (!times && ratio && ratio.against === best.contender && typeof ratio.ratio === 'number')
+				times = `×${words(ratio.ratio)} ${intervalWords(ratio)}`.trim();
+			expected.set(`${cell.contender} ${key}`, {
+				value,
+				words: `${bound}${words(value / SIZES[unit][0])} ${SIZES[unit][1]}`.trim(),
+				times,
+			});
 		}
 	}
 	return expected;
@@ -110,7 +133,9 @@ async function shownOverview(page) {
 			},
 		]),
 	);
-	return new Map(rows.filter(([name]) => !name.endsWith(' startup_ms') && !name.endsWith(' sessions_per_core')));
+	return new Map(
+		rows.filter(([name]) => !name.endsWith(' startup_ms') && !name.endsWith(' sessions_per_core')),
+	);
 }
 
 test('the overview says what summary.json says, at each number of sessions', async () => {
@@ -119,7 +144,9 @@ test('the overview says what summary.json says, at each number of sessions', asy
 			const at = await page.$$eval('input[name=at]', (inputs) => inputs.map((input) => Number(input.value)));
 			assert.ok(at.length >= 2);
 			const shown = await page.textContent('.setting');
-			const setting = summary.settings.findIndex((one) => shown.startsWith(`${one.scenario} · ${one.track} track`));
+			const setting = summary.settings.findIndex((one) =>
+				shown.startsWith(`${one.scenario} · ${one.track} track`),
+			);
 			for (const sessions of at) {
 				await choose(page, 'at', sessions);
 				const expected = overviewOf(summary, setting, sessions);
@@ -152,8 +179,17 @@ test('the table behind each chart says what summary.json says', async () => {
 				const known = typeof of.median === 'number';
 				const ratio = summary.ratios[of.ratios?.best];
 				const best = known && !ratio && !yardstick(cell.contender);
-				const row = [cell.contender, String(cell.sessions), known ? words(of.median / size) : '–', (known && intervalWords(of, size)) || '–'];
-				row.push(best ? 'best' : ratio ? `×${words(ratio.ratio)}` : '–', (ratio && intervalWords(ratio)) || '–', String(of.n));
+				const row = [
+					cell.contender,
+					String(cell.sessions),
+					known ? words(of.median / size) : '–',
+					(known && intervalWords(of, size)) || '–',
+				];
+				row.push(
+					best ? 'best' : ratio ? `×${words(ratio.ratio)}` : '–',
+					(ratio && intervalWords(ratio)) || '–',
+					String(of.n),
+				);
 				if (figure === 'overhead') row.push('–'); // fewer than 1,000 turns
 				return [...row, String(cell.completed), String(cell.attempted)];
 			});
@@ -169,8 +205,12 @@ test('parts of the memory, sizes, times the floor, hypotheses, outcomes and excl
 		assert.deepEqual(
 			await openTable(page, 'memory-parts'),
 			cells.map(({ contender, sessions, memory_at_peak: at }) => [
-				contender, String(sessions), String(at.run),
-				...['anon', 'file', 'shmem', 'kernel', 'sock', 'remainder', 'memory_peak_bytes'].map((part) => mib(at[part])),
+				contender,
+				String(sessions),
+				String(at.run),
+				...['anon', 'file', 'shmem', 'kernel', 'sock', 'remainder', 'memory_peak_bytes'].map((part) =>
+					mib(at[part]),
+				),
 			]),
 		);
 		const floor = await openTable(page, 'floor');
@@ -183,24 +223,36 @@ test('parts of the memory, sizes, times the floor, hypotheses, outcomes and excl
 		const sizes = await openTable(page, 'sizes');
 		const machine = summary.environment.contenders;
 		assert.deepEqual(
-			sizes.filter(([, what]) => what === 'files beside the base image').map(([name, , size]) => [name, size]),
+			sizes
+				.filter(([, what]) => what === 'files beside the base image')
+				.map(([name, , size]) => [name, size]),
 			summary.plan.contenders.map(({ name }) => [name, mib(machine[name].artifact_bytes)]),
 		);
 	});
 	await on('mixed', async (page, summary) => {
 		const hypotheses = await texts(page, 'section[aria-labelledby=hypotheses]');
-		assert.deepEqual(hypotheses.map((row) => row.slice(0, 2)), summary.hypotheses.map((item) => [item.verdict, item.statement]));
+		assert.deepEqual(
+			hypotheses.map((row) => row.slice(0, 2)),
+			summary.hypotheses.map((item) => [item.verdict, item.statement]),
+		);
 		const outcomes = await texts(page, '#table-outcomes');
 		assert.deepEqual(
 			outcomes.map((row) => row.slice(2, 4)),
 			summary.cells.map((cell) => [String(cell.completed), String(cell.attempted)]),
 		);
 		const sum = (member) => summary.cells.reduce((all, cell) => all + cell[member], 0);
-		assert.ok((await page.textContent('section[aria-labelledby=outcomes]')).includes(`${sum('completed')} of ${sum('attempted')} attempted runs ended well`));
+		assert.ok(
+			(await page.textContent('section[aria-labelledby=outcomes]')).includes(
+				`${sum('completed')} of ${sum('attempted')} attempted runs ended well`,
+			),
+		);
 		const [excluded] = await texts(page, 'section[aria-labelledby=excluded]');
 		assert.deepEqual([excluded[0], excluded.at(-1)], ['13', summary.excluded[0].reasons.join('; ')]);
 		const failures = await texts(page, '#failures');
-		assert.equal(failures.length, summary.cells.reduce((sum, cell) => sum + cell.failures.length, 0));
+		assert.equal(
+			failures.length,
+			summary.cells.reduce((sum, cell) => sum + cell.failures.length, 0),
+		);
 	});
 });
 
@@ -211,12 +263,26 @@ test('every figure is defined, machine and warnings are told, contenders with wh
 			assert.ok(definitions.includes(name) && definitions.includes(definition), name);
 		}
 		const environment = await page.textContent('section[aria-labelledby=environment]');
-		for (const part of ['Example CPU', 'limits.memory_bytes', '536870912', 'node.heap_bytes', '125829120', 'the manifest has none']) assert.ok(environment.includes(part), part);
+		for (const part of [
+			'Example CPU',
+			'limits.memory_bytes',
+			'536870912',
+			'node.heap_bytes',
+			'125829120',
+			'the manifest has none',
+		])
+			assert.ok(environment.includes(part), part);
 		assert.equal(summary.warnings.length, 1);
 		await page.locator('#warnings summary').click();
 		await page.locator('#warnings ul').waitFor();
-		assert.match(await page.locator('#warnings').innerText(), /^1 warning of the doctor about this machine\s+governor: powersave$/);
-		assert.deepEqual(await texts(page, 'section[aria-labelledby=environment] [aria-label="Findings of the doctor"]'), summary.environment.doctor.map(({ id, status, found }) => [id, status, found]));
+		assert.match(
+			await page.locator('#warnings').innerText(),
+			/^1 warning of the doctor about this machine\s+governor: powersave$/,
+		);
+		assert.deepEqual(
+			await texts(page, 'section[aria-labelledby=environment] [aria-label="Findings of the doctor"]'),
+			summary.environment.doctor.map(({ id, status, found }) => [id, status, found]),
+		);
 	});
 });
 
@@ -246,8 +312,12 @@ test('every ratio of the collector comes out of the page’s own statistics', ()
 	let missing = 0;
 	const sizes = new Set();
 	for (const name of ['mixed', 'several', 'blocks', 'large']) {
-		const { summary } = made[name];
-		const cellOf = (ratio, contender) => summary.cells.find((cell) => cell.setting === ratio.setting && cell.sessions === ratio.sessions && cell.contender === contender);
+		const { summary } = pageOf(name);
+		const cellOf = (ratio, contender) =>
+			summary.cells.find(
+				(cell) =>
+					cell.setting === ratio.setting && cell.sessions === ratio.sessions && cell.contender === contender,
+			);
 		for (const ratio of summary.ratios) {
 			const own = context.ratioOf(cellOf(ratio, ratio.contender), cellOf(ratio, ratio.against), ratio.figure);
 			if (typeof ratio.ratio !== 'number') {
@@ -258,7 +328,10 @@ test('every ratio of the collector comes out of the page’s own statistics', ()
 			assert.equal(own.n, ratio.n);
 			for (const member of ['ratio', 'lo', 'hi', 'confidence']) {
 				const close = own[member] === ratio[member] || Math.abs(own[member] / ratio[member] - 1) < 1e-9;
-				assert.ok(close, `${name}: ${ratio.contender}, ${ratio.figure}: ${member} ${own[member]}, collector ${ratio[member]}`);
+				assert.ok(
+					close,
+					`${name}: ${ratio.contender}, ${ratio.figure}: ${member} ${own[member]}, collector ${ratio[member]}`,
+				);
 			}
 			sizes.add(own.n);
 			compared++;
@@ -266,25 +339,43 @@ test('every ratio of the collector comes out of the page’s own statistics', ()
 	}
 	assert.ok(compared > 500 && missing > 0);
 	// too few for an interval, exact, and beyond
-	assert.deepEqual([...sizes].filter((n) => [2, 7, 8, 96, 250].includes(n)).sort((a, b) => a - b), [2, 7, 8, 96, 250]);
+	assert.deepEqual(
+		[...sizes].filter((n) => [2, 7, 8, 96, 250].includes(n)).sort((a, b) => a - b),
+		[2, 7, 8, 96, 250],
+	);
 });
 
 test('filters take contenders and sessions out of everything', async () => {
 	await on('several', async (page) => {
-		const names = () => page.$$eval('figure [data-mark=names] text', (all) => [...new Set(all.map((text) => text.firstChild.data))].sort());
+		const names = () =>
+			page.$$eval('figure [data-mark=names] text', (all) =>
+				[...new Set(all.map((text) => text.firstChild.data))].sort(),
+			);
 		assert.deepEqual(await names(), ['Bun 1.4', 'C, libcurl', 'Floor', 'Node.js 24']);
 		await choose(page, 'contender', 'node', false);
 		await choose(page, 'sessions', 10, false);
 		assert.deepEqual(await names(), ['Bun 1.4', 'C, libcurl', 'Floor']);
-		assert.deepEqual(await page.$$eval('table.overview tbody tr', (rows) => rows.map((row) => row.dataset.contender)), ['floor', 'c', 'bun']);
-		assert.deepEqual(await page.$$eval('input[name=at]', (inputs) => inputs.map((input) => input.value)), ['1', '40']);
+		assert.deepEqual(
+			await page.$$eval('table.overview tbody tr', (rows) => rows.map((row) => row.dataset.contender)),
+			['floor', 'c', 'bun'],
+		);
+		assert.deepEqual(await page.$$eval('input[name=at]', (inputs) => inputs.map((input) => input.value)), [
+			'1',
+			'40',
+		]);
 		for (const figure of ['overhead', 'memory', 'cpu', 'startup', 'memory-parts', 'sizes', 'floor']) {
 			const rows = await openTable(page, figure);
 			assert.ok(rows.length > 0, figure);
-			assert.ok(rows.every(([name, sessions]) => name !== 'node' && sessions !== '10'), figure);
+			assert.ok(
+				rows.every(([name, sessions]) => name !== 'node' && sessions !== '10'),
+				figure,
+			);
 		}
 		const outcomes = await texts(page, '#table-outcomes');
-		assert.deepEqual(outcomes.map((row) => row.slice(0, 2).join(' ')), ['c 1', 'floor 1', 'bun 1', 'c 40', 'floor 40', 'bun 40']);
+		assert.deepEqual(
+			outcomes.map((row) => row.slice(0, 2).join(' ')),
+			['c 1', 'floor 1', 'bun 1', 'c 40', 'floor 40', 'bun 40'],
+		);
 		await page.locator('button[name=reset]').click();
 		assert.equal((await names()).length, 4);
 	});
@@ -293,7 +384,8 @@ test('filters take contenders and sessions out of everything', async () => {
 test('scenario and track select other cells, and only such as exist', async () => {
 	await on('several', async (page, summary) => {
 		const setting = () => page.textContent('.setting');
-		const at = (scenario, track) => summary.settings.findIndex((one) => one.scenario === scenario && one.track === track);
+		const at = (scenario, track) =>
+			summary.settings.findIndex((one) => one.scenario === scenario && one.track === track);
 		assert.match(await setting(), /^quick · shipped track/);
 		await choose(page, 'track', 'equalised');
 		assert.deepEqual(await shownOverview(page), overviewOf(summary, at('quick', 'equalised'), 40));
@@ -309,12 +401,21 @@ test('scenario and track select other cells, and only such as exist', async () =
 		assert.deepEqual(await shownOverview(page), overviewOf(summary, at('one', 'shipped'), 1));
 	});
 	await on('backends', async (page) => {
-		assert.deepEqual(await page.$$eval('input[name=conditions]', (inputs) => inputs.map((input) => input.value.split(' · ').at(-1))), ['cgroup v1', 'cgroup v2']);
+		assert.deepEqual(
+			await page.$$eval('input[name=conditions]', (inputs) =>
+				inputs.map((input) => input.value.split(' · ').at(-1)),
+			),
+			['cgroup v1', 'cgroup v2'],
+		);
 	});
 });
 
 test('where nothing was measured the page says so', async () => {
-	const { page } = pageChanged('mixed', 'invalid', (run) => ({ ...run, valid: false, invalid_reasons: ['steal: too much'] }));
+	const { page } = pageChanged('mixed', 'invalid', (run) => ({
+		...run,
+		valid: false,
+		invalid_reasons: ['steal: too much'],
+	}));
 	await on({ page }, async (opened) => {
 		assert.match(await opened.textContent('.lead'), /^At 3 concurrent sessions no contender has figures\.$/);
 		assert.equal(await opened.locator('figure').count(), 0);
@@ -328,7 +429,9 @@ test('where nothing was measured the page says so', async () => {
 
 test('few blocks are said to be few', async () => {
 	const { page } = pageChanged('several', 'few', (run) => (run.block <= 2 ? run : null));
-	await on({ page }, async (opened) => assert.match(await opened.textContent('.lead'), /Of 2 blocks: too few for intervals/));
+	await on({ page }, async (opened) =>
+		assert.match(await opened.textContent('.lead'), /Of 2 blocks: too few for intervals/),
+	);
 	await on('several', async (opened) => assert.equal(await opened.locator('.few').count(), 0));
 });
 
@@ -345,8 +448,17 @@ test('single runs are drawn on demand, each', async () => {
 	await on('large', async (page, summary) => {
 		assert.equal(await page.locator('[data-mark="single runs"]').count(), 0);
 		await choose(page, 'runs', 'runs');
-		const drawn = await page.$$eval('#figure-memory [data-mark="single runs"] path', (paths) => paths.reduce((sum, path) => sum + path.getAttribute('d').split('M').length - 1, 0));
-		assert.equal(drawn, summary.cells.reduce((sum, cell) => sum + (cell.figures.memory_peak_bytes.values ?? []).filter((value) => value !== null).length, 0));
+		const drawn = await page.$$eval('#figure-memory [data-mark="single runs"] path', (paths) =>
+			paths.reduce((sum, path) => sum + path.getAttribute('d').split('M').length - 1, 0),
+		);
+		assert.equal(
+			drawn,
+			summary.cells.reduce(
+				(sum, cell) =>
+					sum + (cell.figures.memory_peak_bytes.values ?? []).filter((value) => value !== null).length,
+				0,
+			),
+		);
 	});
 });
 
@@ -359,11 +471,19 @@ async function tipOf(page, figure) {
 
 test('values show under the pointer', async () => {
 	await on('several', async (page, summary) => {
-		const cell = summary.cells.find((one) => one.scenario === 'quick' && one.track === 'shipped' && one.sessions === 40 && one.contender === 'node');
+		const cell = summary.cells.find(
+			(one) =>
+				one.scenario === 'quick' &&
+				one.track === 'shipped' &&
+				one.sessions === 40 &&
+				one.contender === 'node',
+		);
 		await page.locator('#figure-memory .chart').scrollIntoViewIfNeeded();
 		const dots = page.locator('#figure-memory [data-mark=dot] path');
 		const boxes = await dots.evaluateAll((all) => all.map((dot) => dot.getBoundingClientRect().toJSON()));
-		const highest = boxes.filter((one) => one.x > Math.max(...boxes.map((box) => box.x)) - 3).sort((a, b) => a.y - b.y)[0];
+		const highest = boxes
+			.filter((one) => one.x > Math.max(...boxes.map((box) => box.x)) - 3)
+			.sort((a, b) => a.y - b.y)[0];
 		await page.mouse.move(highest.x + highest.width / 2, highest.y + highest.height / 2);
 		await page.locator('#figure-memory [data-mark=tip] text').waitFor();
 		const tip = await tipOf(page, 'memory');
@@ -378,16 +498,40 @@ test('all of it can be had by keyboard', async () => {
 		await page.keyboard.press('Tab');
 		const seen = new Set();
 		for (let i = 0; i < 60; i++) {
-			seen.add(await page.evaluate(() => [document.activeElement.tagName, document.activeElement.name, document.activeElement.closest('figure')?.id].filter(Boolean).join(' ')));
+			seen.add(
+				await page.evaluate(() =>
+					[
+						document.activeElement.tagName,
+						document.activeElement.name,
+						document.activeElement.closest('figure')?.id,
+					]
+						.filter(Boolean)
+						.join(' '),
+				),
+			);
 			await page.keyboard.press('Tab');
 		}
-		for (const one of ['A', 'INPUT contender', 'INPUT scenario', 'INPUT track', 'INPUT sessions', 'INPUT runs', 'BUTTON figure-overhead', 'svg figure-overhead', 'SUMMARY figure-overhead', 'svg figure-startup']) {
+		for (const one of [
+			'A',
+			'INPUT contender',
+			'INPUT scenario',
+			'INPUT track',
+			'INPUT sessions',
+			'INPUT runs',
+			'BUTTON figure-overhead',
+			'svg figure-overhead',
+			'SUMMARY figure-overhead',
+			'svg figure-startup',
+		]) {
 			assert.ok(seen.has(one), `${one} has no place in ${[...seen].join(', ')}`);
 		}
 		// the focus stays on what was used, which the page has made anew
 		await page.locator('input[name=contender][value=node]').focus();
 		await page.keyboard.press('Space');
-		assert.deepEqual(await page.evaluate(() => [document.activeElement.value, document.activeElement.checked]), ['node', false]);
+		assert.deepEqual(
+			await page.evaluate(() => [document.activeElement.value, document.activeElement.checked]),
+			['node', false],
+		);
 		await page.locator('#figure-cpu .chart').focus();
 		await page.keyboard.press('ArrowRight');
 		const told = page.locator('#figure-cpu .told');
@@ -413,14 +557,21 @@ for (const [view, options] of Object.entries({
 })) {
 	test(`axe finds nothing, ${view}`, async () => {
 		for (const name of ['several', 'mixed']) {
-			const { page: address } = made[name];
+			const { page: address } = pageOf(name);
 			// axe is brought in by the debugger, past the policy, which stays as it is for the page
 			const page = await open(browser, address, options);
 			await page.evaluate(() => document.querySelectorAll('details').forEach((part) => (part.open = true)));
 			await page.evaluate(axe);
 			const { violations } = await page.evaluate(() => window.axe.run());
-			assert.deepEqual(violations.map(({ id, impact, nodes }) => `${impact} ${id}: ${nodes[0].html}: ${nodes[0].failureSummary}`), []);
-			const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+			assert.deepEqual(
+				violations.map(
+					({ id, impact, nodes }) => `${impact} ${id}: ${nodes[0].html}: ${nodes[0].failureSummary}`,
+				),
+				[],
+			);
+			const wide = await page.evaluate(
+				() => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+			);
 			assert.ok(wide <= 0, `${name}: the page is ${wide} px wider than the window`);
 			assert.deepEqual(page.complaints, []);
 			await page.context().close();
@@ -441,24 +592,43 @@ test('hostile names stay text', async () => {
 	await on('mixed', async (page) => {
 		for (const part of await page.locator('details').all()) await part.evaluate((one) => (one.open = true));
 		const elements = await page.$$eval('body *', (all) => [...new Set(all.map((one) => one.localName))]);
-		for (const name of ['img', 'iframe', 'object', 'embed', 'i', 'link']) assert.ok(!elements.includes(name), name);
+		for (const name of ['img', 'iframe', 'object', 'embed', 'i', 'link'])
+			assert.ok(!elements.includes(name), name);
 		assert.equal(await page.locator('script').count(), 3);
-		assert.equal(await page.evaluate(() => [...document.querySelectorAll('*')].filter((one) => [...one.attributes].some((at) => /^on/i.test(at.name))).length), 0);
+		assert.equal(
+			await page.evaluate(
+				() =>
+					[...document.querySelectorAll('*')].filter((one) =>
+						[...one.attributes].some((at) => /^on/i.test(at.name)),
+					).length,
+			),
+			0,
+		);
 		const text = await page.evaluate(() => document.body.innerText);
-		for (const part of ['<script>alert(1)</script>', 'Bun <img src=x onerror=alert(2)>', "=cmd|' /C calc'!A0", '?[31m<b>expected</b> |a|', '<b>and</b> hostile']) assert.ok(text.includes(part), part);
+		for (const part of [
+			'<script>alert(1)</script>',
+			'Bun <img src=x onerror=alert(2)>',
+			"=cmd|' /C calc'!A0",
+			'?[31m<b>expected</b> |a|',
+			'<b>and</b> hostile',
+		])
+			assert.ok(text.includes(part), part);
 		assert.doesNotMatch(text, FORBIDDEN);
 	});
 });
 
 test('injected markup could not run', async () => {
-	const page = await open(browser, made.mixed.page);
+	const page = await open(browser, pageOf('mixed').page);
 	const failed = [];
 	page.on('requestfailed', (request) => failed.push(request.failure().errorText));
 	await page.evaluate(() => {
 		const script = document.createElement('script');
 		script.textContent = 'window.ran = true';
 		document.body.append(script);
-		document.body.insertAdjacentHTML('beforeend', '<img src="http://127.0.0.1:9/x" onerror="window.ran = true">');
+		document.body.insertAdjacentHTML(
+			'beforeend',
+			'<img src="http://127.0.0.1:9/x" onerror="window.ran = true">',
+		);
 	});
 	await page.waitForTimeout(100);
 	assert.equal(await page.evaluate(() => window.ran), undefined);
@@ -468,11 +638,15 @@ test('injected markup could not run', async () => {
 });
 
 test('what the page says without a script', async () => {
-	await on('mixed', async (page) => {
-		const text = await page.textContent('noscript');
-		assert.match(text, /contender +sessions/);
-		assert.match(text, /<script>alert\(1\)/);
-	}, { javaScriptEnabled: false });
+	await on(
+		'mixed',
+		async (page) => {
+			const text = await page.textContent('noscript');
+			assert.match(text, /contender +sessions/);
+			assert.match(text, /<script>alert\(1\)/);
+		},
+		{ javaScriptEnabled: false },
+	);
 });
 
 // ---- files
@@ -500,7 +674,10 @@ test('saved files hold what is selected', async () => {
 			const cell = summary.cells[i];
 			const { median, lo, hi, n, values } = cell.figures.memory_peak_bytes;
 			const expected = [median, lo, hi].map((value) => (value === null ? '' : String(value)));
-			assert.deepEqual(['median', 'lo', 'hi'].map((name) => row[column(`memory_peak_bytes ${name}`)]), expected);
+			assert.deepEqual(
+				['median', 'lo', 'hi'].map((name) => row[column(`memory_peak_bytes ${name}`)]),
+				expected,
+			);
 			assert.equal(row[column('memory_peak_bytes n')], String(n));
 			assert.equal(row[column('memory_peak_bytes values')], (values ?? []).join(' '));
 			assert.ok(!/^[=+\-@]/.test(row[0]), row[0]);
@@ -512,7 +689,9 @@ test('saved files hold what is selected', async () => {
 		const json = JSON.parse((await saved(page, figure.getByText('JSON'))).text);
 		assert.deepEqual(
 			json.map((row) => [row.contender, row.sessions, row['memory_peak_bytes median']]),
-			summary.cells.filter((cell) => cell.contender !== 'node').map((cell) => [cell.contender, cell.sessions, cell.figures.memory_peak_bytes.median]),
+			summary.cells
+				.filter((cell) => cell.contender !== 'node')
+				.map((cell) => [cell.contender, cell.sessions, cell.figures.memory_peak_bytes.median]),
 		);
 
 		const whole = await saved(page, page.getByText('Save summary.json'));
@@ -528,7 +707,11 @@ test('saved pictures stand alone', async () => {
 			assert.doesNotMatch(text, /var\(|NaN|undefined/);
 			const parsed = await page.evaluate((svg) => {
 				const whole = new DOMParser().parseFromString(svg, 'image/svg+xml');
-				return { error: whole.querySelector('parsererror')?.textContent, root: whole.documentElement.localName, texts: [...whole.querySelectorAll('text')].map((one) => one.firstChild?.data) };
+				return {
+					error: whole.querySelector('parsererror')?.textContent,
+					root: whole.documentElement.localName,
+					texts: [...whole.querySelectorAll('text')].map((one) => one.firstChild?.data),
+				};
 			}, text);
 			assert.equal(parsed.error, undefined);
 			assert.equal(parsed.root, 'svg');
@@ -540,7 +723,9 @@ test('saved pictures stand alone', async () => {
 test('charts have no value that is none', async () => {
 	for (const name of ['several', 'mixed', 'large', 'backends']) {
 		await on(name, async (page) => {
-			for (const scenario of await page.$$eval('input[name=scenario]', (all) => all.map((one) => one.value)).then((all) => (all.length ? all : [null]))) {
+			for (const scenario of await page
+				.$$eval('input[name=scenario]', (all) => all.map((one) => one.value))
+				.then((all) => (all.length ? all : [null]))) {
 				if (scenario) await choose(page, 'scenario', scenario);
 				const markup = await page.$$eval('.chart', (all) => all.map((one) => one.outerHTML).join(''));
 				assert.ok(markup.length > 1000);
@@ -556,8 +741,12 @@ test('in print there are no controls, and tables are open', async () => {
 	await on('several', async (page) => {
 		await page.emulateMedia({ media: 'print' });
 		await page.pdf({ path: join(out, 'print.pdf'), format: 'A4', printBackground: true });
-		for (const one of ['.bar', '.buttons', 'nav']) assert.equal(await page.locator(one).first().isVisible(), false, one);
-		assert.match(await page.locator('.shown').innerText(), /^Shown: C, libcurl, Floor, Node.js 24, Bun 1.4; sessions 1, 10, 40/);
+		for (const one of ['.bar', '.buttons', 'nav'])
+			assert.equal(await page.locator(one).first().isVisible(), false, one);
+		assert.match(
+			await page.locator('.shown').innerText(),
+			/^Shown: C, libcurl, Floor, Node.js 24, Bun 1.4; sessions 1, 10, 40/,
+		);
 		await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
 		assert.equal(await page.locator('details:not([open])').count(), 0);
 		assert.equal(await page.locator('#table-overhead table').isVisible(), true);

@@ -1,0 +1,302 @@
+// The parts of the page in words and tables.
+'use strict';
+
+const OPEN_ROWS_MAX = 12;
+
+function hypotheses() {
+	const list = summary.hypotheses ?? [];
+	if (!list.length) return el('p', { class: 'soft' }, 'The plan makes none.');
+	const size = (item) => unitOf(item.unit).size;
+	const columns = [
+		{
+			title: 'verdict',
+			value: (item) => item.verdict,
+			mark: (item) => ({ supported: 'good', rejected: 'bad' })[item.verdict],
+		},
+		{ title: 'statement', value: (item) => item.statement, wrap: true },
+		{ title: 'figure', value: (item) => item.figure },
+		{
+			title: 'claim',
+			value: (item) =>
+				`${{ '<=': '≤', '>=': '≥' }[item.relation] ?? item.relation} ${shown(item.threshold / size(item))} ${unitOf(item.unit).shown}`,
+		},
+		{
+			title: 'value',
+			value: (item) => item.value,
+			shown: (item) => (typeof item.value === 'number' ? shown(item.value / size(item)) : ''),
+			number: true,
+		},
+		{
+			title: 'interval',
+			value: (item) => item.lo,
+			shown: (item) => shownInterval(item, size(item)) || item.reason,
+			wrap: true,
+		},
+		{ title: 'blocks', value: (item) => item.n, number: true },
+	];
+	return [
+		el(
+			'p',
+			{ class: 'soft' },
+			`Written into the plan before its first run; decided by the interval at ${(100 * list[0].confidence).toFixed(2)}% each.`,
+		),
+		table(columns, list, 'Hypotheses, table'),
+	];
+}
+
+function outcomes() {
+	const cells = selectedCells();
+	const failures = cells.flatMap((cell) => cell.failures.map((failure) => ({ cell, ...failure })));
+	const columns = [
+		{ title: 'contender', value: (cell) => cell.contender },
+		{ title: 'sessions', value: (cell) => cell.sessions, number: true },
+		...outcomeColumns(),
+		{
+			title: 'outcomes',
+			value: (cell) =>
+				Object.entries(cell.outcomes)
+					.map(([name, count]) => `${name} ${count}`)
+					.join(', ') || 'no valid run',
+		},
+	];
+	const failed = [
+		{ title: 'run', value: (row) => row.run, number: true },
+		{ title: 'contender', value: (row) => row.cell.contender },
+		{ title: 'sessions', value: (row) => row.cell.sessions, number: true },
+		{ title: 'outcome', value: (row) => row.outcome, mark: () => 'bad' },
+		{ title: 'what happened', value: (row) => row.detail, wrap: true },
+	];
+	const attempted = cells.reduce((sum, cell) => sum + cell.attempted, 0);
+	const completed = cells.reduce((sum, cell) => sum + cell.completed, 0);
+	return [
+		el(
+			'p',
+			null,
+			el(
+				'strong',
+				{ class: completed < attempted ? 'bad' : 'good' },
+				`${THOUSANDS.format(completed)} of ${THOUSANDS.format(attempted)}`,
+			),
+			' attempted runs ended well.',
+		),
+		el(
+			'p',
+			{ class: 'soft' },
+			'What a contender causes is a result; a cell with more than 10% failed runs has no figures, since its best runs alone would flatter it.',
+		),
+		failures.length
+			? later(
+					`Runs that did not end well (${failures.length})`,
+					() => table(failed, failures, 'Runs that did not end well, table'),
+					'failures',
+					failures.length <= OPEN_ROWS_MAX,
+				)
+			: null,
+		later(
+			'Completed of attempted, by cell',
+			() => table(columns, cells, 'Completed of attempted, table'),
+			'table-outcomes',
+			cells.length <= OPEN_ROWS_MAX,
+		),
+	];
+}
+
+function excluded() {
+	const list = (summary.excluded ?? []).filter(
+		(run) =>
+			state.contenders.has(run.contender) &&
+			state.sessions.has(run.sessions) &&
+			run.scenario === state.setting.scenario,
+	);
+	if (!list.length)
+		return el(
+			'p',
+			{ class: 'soft' },
+			'None of those selected: no run was spoilt by the instrument or the machine.',
+		);
+	const columns = [
+		{ title: 'run', value: (run) => run.run, number: true },
+		{ title: 'contender', value: (run) => run.contender },
+		{ title: 'sessions', value: (run) => run.sessions, number: true },
+		{ title: 'outcome', value: (run) => run.outcome },
+		{ title: 'why it does not count', value: (run) => (run.reasons ?? []).join('; '), wrap: true },
+	];
+	return [
+		el(
+			'p',
+			{ class: 'soft' },
+			'Excluded for faults of the instrument or the machine, never for what a contender did; run again at the end of the plan.',
+		),
+		later(
+			plural(list.length, 'run'),
+			() => table(columns, list, 'Runs that do not count, table'),
+			'table-excluded',
+			list.length <= OPEN_ROWS_MAX,
+		),
+	];
+}
+
+// Any JSON value as lines of a definition list, with the path to it.
+function facts(value, path = '', depth = 0) {
+	if (value && typeof value === 'object' && !Array.isArray(value) && depth < 6) {
+		return Object.entries(value).flatMap(([name, member]) =>
+			facts(member, path ? `${path}.${name}` : name, depth + 1),
+		);
+	}
+	const text =
+		value === null || value === undefined
+			? 'not known'
+			: typeof value === 'string'
+				? value
+				: JSON.stringify(value);
+	return [el('dt', null, clean(path)), el('dd', null, clean(text))];
+}
+
+function factList(value) {
+	return el('dl', { class: 'facts' }, facts(value));
+}
+
+// What a contender says of its CPUs and memory where it was asked, or why it does not.
+function believed(name) {
+	const known = summary.environment?.contenders?.[name] ?? {};
+	return known.beliefs ?? known.beliefs_missing ?? null;
+}
+
+function contendersTable() {
+	const machine = summary.environment?.contenders ?? {};
+	const names = contenders.filter((name) => state.contenders.has(name));
+	const known = (name) => machine[name] ?? {};
+	const limits = (name) => known(name).limits ?? {};
+	const columns = [
+		{ title: 'contender', value: (name) => name },
+		{ title: 'title', value: titleOf },
+		{ title: 'version', value: (name) => known(name).version },
+		{
+			title: 'files MiB',
+			value: (name) => known(name).artifact_bytes,
+			shown: (name) =>
+				typeof known(name).artifact_bytes === 'number' ? shown(known(name).artifact_bytes / MIB) : '',
+			number: true,
+		},
+		{
+			title: 'memory limit MiB',
+			value: (name) => limits(name).memory_bytes,
+			shown: (name) =>
+				limits(name).memory_bytes > 0 ? THOUSANDS.format(limits(name).memory_bytes / MIB) : '',
+			number: true,
+		},
+		{ title: 'CPUs', value: (name) => known(name).cpus ?? limits(name).cpus },
+		{
+			title: 'executable',
+			value: (name) => known(name).executable_sha256,
+			shown: (name) => String(known(name).executable_sha256 ?? '').slice(0, 12),
+		},
+	];
+	const beliefs = names.filter(believed);
+	return [
+		el('h3', null, 'Contenders, under these limits'),
+		table(columns, names, 'Contenders, table'),
+		beliefs.length ? el('h3', null, 'What they believe of their CPUs and memory') : null,
+		beliefs.length ? factList(Object.fromEntries(beliefs.map((name) => [name, believed(name)]))) : null,
+	];
+}
+
+function environment() {
+	const { contenders: shownAbove, doctor, ...machine } = summary.environment ?? {};
+	const { limits, bounds, run_timeout_s, repetitions, seed } = summary.plan;
+	return [
+		contendersTable(),
+		el('h3', null, 'Limits and bounds of the plan'),
+		factList({ limits, bounds, run_timeout_s, repetitions, seed }),
+		el('h3', null, 'Scenarios'),
+		factList(
+			Object.fromEntries((summary.plan.scenarios ?? []).map(({ name, description }) => [name, description])),
+		),
+		doctorTable(),
+		el('h3', null, 'Environment'),
+		factList(machine),
+	];
+}
+
+function definitions() {
+	return [
+		el(
+			'p',
+			null,
+			'A run is one fresh process in a fresh cgroup; figures are medians over runs. [a, b] is the exact order-statistic interval of the median, of ratios the exact signed-rank interval over blocks, at least 95% each; a–b are minimum and maximum, where there are fewer than 6 blocks. Percentiles interpolate linearly between samples; p99 needs 1,000 turns. A dash is a value that is not known, never zero. Contenders, track, scenario and sessions above select cells: their figures are those of summary.json; only the ratio to the best of those selected is computed by the page where the best of all is not among them, in the same way.',
+		),
+		el(
+			'dl',
+			{ class: 'facts' },
+			Object.entries(summary.definitions ?? {}).flatMap(([name, { definition, unit }]) => [
+				el('dt', null, el('code', null, clean(name))),
+				el('dd', null, `${clean(definition)} (${clean(unit)})`),
+			]),
+		),
+	];
+}
+
+// ---- the head, and what the doctor and the summary warn of
+
+function doctorTable() {
+	const findings = Array.isArray(summary.environment?.doctor) ? summary.environment.doctor : [];
+	const columns = [
+		{ title: 'what', value: (finding) => finding.id },
+		{
+			title: 'status',
+			value: (finding) => finding.status,
+			mark: (finding) => (finding.status === 'ok' ? 'good' : 'bad'),
+		},
+		{ title: 'found', value: (finding) => finding.found, wrap: true },
+	];
+	return findings.length
+		? [
+				el('h3', null, 'What the doctor found before the first run'),
+				table(columns, findings, 'Findings of the doctor'),
+			]
+		: [];
+}
+
+function warnings() {
+	const list = summary.warnings ?? [];
+	if (!list.length) return null;
+	return later(
+		`${plural(list.length, 'warning')} of the doctor about this machine`,
+		() =>
+			el(
+				'ul',
+				null,
+				list.map(({ id, found }) => el('li', null, `${clean(id)}: ${clean(found)}`)),
+			),
+		'warnings',
+	);
+}
+
+function head() {
+	const machine = summary.environment?.machine ?? {};
+	const notes = (summary.notes ?? []).map(clean);
+	const facts = [
+		`${plural(summary.runs, 'run')}, ${THOUSANDS.format(summary.warm_ups)} of them warm-ups, ${summary.excluded.length} excluded`,
+		summary.started_at,
+		machine.cpu_model,
+		machine.kernel && `Linux ${machine.kernel}`,
+	];
+	return [
+		summary.plan.description ? el('p', null, clean(summary.plan.description)) : null,
+		el(
+			'p',
+			{ class: 'soft' },
+			facts.filter(Boolean).map(clean).join(' · '),
+			' · plan ',
+			el('code', null, clean(summary.plan_sha256).slice(0, 12)),
+		),
+		notes.length
+			? el(
+					'ul',
+					{ class: 'notes' },
+					notes.map((note) => el('li', null, note)),
+				)
+			: null,
+		warnings(),
+	];
+}
