@@ -252,6 +252,24 @@ def table(results, cells, agents):
             print(f"{text}  mock late p99 {middle['late_self_p99_us']:.0f} us", file=sys.stderr)
 
 
+def stored(options, agents, cells):
+    """The blocks of earlier calls with the same agents and cells."""
+    results = {(agent, cell): [] for agent in agents for cell in cells}
+    if options.store and os.path.exists(options.store):
+        for agent, scenario, sessions, runs in json.loads(pathlib.Path(options.store).read_text()):
+            if (agent, (scenario, sessions)) in results:
+                results[agent, (scenario, sessions)] = runs
+    if len({len(runs) for runs in results.values()}) > 1:
+        sys.exit(f"{options.store}: must hold as many blocks of each agent and cell")
+    return results
+
+
+def store(options, results):
+    if options.store:
+        rows = [[agent, *cell, runs] for (agent, cell), runs in results.items()]
+        pathlib.Path(options.store).write_text(json.dumps(rows))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prefix", default=str(ROOT / "build/prefix"))
@@ -266,6 +284,7 @@ def main():
     parser.add_argument("--nice", type=int, help="of mock and agents; a negative one where other work runs beside (root)")
     parser.add_argument("--musts", help="JSON list of {figure, scenario, sessions, left, right, at_most}, the first that fits counts: musts.json")
     parser.add_argument("--limit-s", type=int, default=300)
+    parser.add_argument("--store", help="file that keeps the blocks: they are added to those of earlier calls, so that a long comparison fits into short quiet times")
     options = parser.parse_args()
     options.prefix = os.path.abspath(options.prefix)
     if options.nice is not None:
@@ -283,19 +302,21 @@ def main():
         raise TimeoutError
 
     signal.signal(signal.SIGALRM, on_alarm)
-    results = {(agent, cell): [] for agent in agents for cell in cells}
-    order = random.Random(options.seed)
+    results = stored(options, agents, cells)
+    done = len(results[agents[0], cells[0]])
+    order = random.Random(f"{options.seed} {done}")
     with tempfile.TemporaryDirectory() as directory:
         mock = Mock(options.prefix, directory, options.mock_cpus)
         try:
-            for agent in agents:  # warm: files and the mock's memory
-                run_agent(options, mock, directory, agent, *cells[0], options.seed)
-            for block in range(options.blocks):
+            for agent in agents:  # warm: its files
+                run_agent(options, mock, directory, agent, "one", 1, options.seed)
+            for block in range(done, done + options.blocks):
                 runs = [(agent, cell) for agent in agents for cell in cells]
                 order.shuffle(runs)
                 for agent, cell in runs:
                     seed = options.seed * 1000 + block
                     results[agent, cell].append(run_agent(options, mock, directory, agent, *cell, seed))
+                store(options, results)
         finally:
             mock.stop()
     missed = False
