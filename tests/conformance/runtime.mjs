@@ -31,6 +31,9 @@ export const runtimeCases = {
 	bun: {
 		'tool/signal-realtime': `${realtime}: reported as success`,
 	},
+	python: {
+		'http/interim-103': 'http.client takes any early answer but 100 for the answer',
+	},
 	deno: {
 		'tool/signal-realtime': `${realtime}: an uncaught error ends the program`,
 	},

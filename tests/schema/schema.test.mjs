@@ -58,7 +58,7 @@ for (const name of names)
 
 for (const [kind, parts] of [
   ['plan', ['configs', 'tests/vm/plans']],
-  ['manifest', ['configs/contenders', 'tests/wrong-agents/contenders']],
+  ['manifest', ['configs/contenders', 'tests/wrong-agents/contenders', 'examples/python-agent']],
   ['scenario', ['configs/scenarios', 'tests/wrong-agents/scenarios']],
 ])
   for (const file of parts.flatMap(filesOf))
