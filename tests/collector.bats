@@ -200,7 +200,7 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
 }
 
 @test "overrides: each is in the resolved plan and its hash, bad ones are one line" {
-  local plan=configs/quick.json row
+  local plan=configs/quick.json row option
   sha() { "$COLLECTOR" run "$plan" --dry-run --json "$@" | jq -r .plan_sha256; }
   local own
   own=$(sha)
@@ -219,8 +219,8 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
     "--tokens-per-s 0|--tokens-per-s: must be a number of 0.001 to 1000000, is '0'" "--tokens-per-s -1|--tokens-per-s: must be" \
     "--memory lots|--memory: must be a size like 512m or 2g, or none, is 'lots'" "--memory 1|configs/quick.json: limits.memory_bytes: must be" \
     "--memory 2gb|--memory: must be a size" "--memory 1e30|--memory: must be a size" "--cpu-quota half|--cpu-quota: must be a number of CPUs"; do
-    # shellcheck disable=SC2086 # an option and its value
-    run -2 "$COLLECTOR" run "$plan" --dry-run ${row%%|*}
+    read -ra option <<<"${row%%|*}"
+    run -2 "$COLLECTOR" run "$plan" --dry-run "${option[@]}"
     one_line
     [[ $output == "collector: ${row#*|}"* ]] || { echo "$row: $output"; return 1; }
   done
