@@ -102,7 +102,7 @@ AGENT_C_MIN := $(AGENT_C_SOURCES:%.c=$(BUILD)/agent-c-min/%.o)
 AGENT_C_STATIC := -std=c17 $(WARN) $(WERROR) -MMD -MP -DCURL_STATICLIB -fPIE -ffunction-sections -fdata-sections \
 	-fno-asynchronous-unwind-tables
 AGENT_C_FULL_FLAGS := -O2 -fstack-protector-strong
-AGENT_C_MIN_FLAGS := -Os -DAGENT_C_NO_TLS
+AGENT_C_MIN_FLAGS := -Os -DAGENT_C_NO_TLS -DAGENT_C_NO_GZIP
 
 $(BUILD)/agent-c-full/%.o: %.c $(STATIC_LIBS)/full/.made
 	@mkdir -p $(@D)
@@ -117,7 +117,7 @@ START_FILES = $(dir $(shell $(STATIC_CC) -\#\#\# -x c /dev/null 2>&1 | grep -o '
 GCC_FILE = $(shell $(STATIC_CC) -print-file-name=$(1))
 STATIC_PIE := -static -nostartfiles -s -Wl,-pie,--no-dynamic-linker,-z,text,-z,relro,-z,now,-z,noexecstack,--gc-sections
 link_static_pie = $(STATIC_CC) $(STATIC_PIE) -o $@ $(START_FILES)rcrt1.o $(START_FILES)crti.o $(call GCC_FILE,crtbeginS.o) \
-	$(filter %.o,$^) $(1) $(call GCC_FILE,crtendS.o) $(START_FILES)crtn.o
+	$(filter %.o,$^) $(1) -lm $(call GCC_FILE,crtendS.o) $(START_FILES)crtn.o
 
 $(PREFIX)/bin/agent-c: $(AGENT_C_FULL)
 	@mkdir -p $(@D)

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#if __has_include(<zlib.h>)
+#if __has_include(<zlib.h>) && !defined AGENT_C_NO_GZIP
 #define ZLIB_CONST
 #include <zlib.h>
 #define HAVE_ZLIB 1

@@ -80,9 +80,7 @@ fn main() -> ExitCode {
 
 /// What the program makes of the limits it runs under (docs/method.md, Fair play). It has no opinion of memory.
 fn print_beliefs(mut builder: Builder) {
-    let _runtime = builder
-        .build()
-        .unwrap_or_else(|error| fail(&format!("no runtime: {error}"), 1));
+    let _runtime = builder.build().unwrap_or_else(|error| fail(&format!("no runtime: {error}"), 1));
     let json = |number: Option<usize>| number.map_or("null".to_owned(), |n| n.to_string());
     let cpus = std::thread::available_parallelism().map(|n| n.get());
     let threads = std::fs::read_dir("/proc/self/task").map(|tasks| tasks.count());
