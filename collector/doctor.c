@@ -80,7 +80,7 @@ static int64_t disk_free(const char *folder)
 		if (slash && slash > path)
 			*slash = '\0';
 		else
-			strcpy(path, slash ? "/" : ".");
+			memcpy(path, slash ? "/" : ".", 2);
 	}
 	/* /proc and the like have no blocks at all. */
 	return status.f_blocks ? (int64_t)(status.f_bavail * status.f_frsize) : -1;

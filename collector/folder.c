@@ -43,6 +43,9 @@ static int open_log(struct folder *folder, struct error *err)
 		openat(folder->fd, LOG, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (folder->log_fd < 0)
 		return error_set(err, errno, "%s: cannot open '" LOG "'", folder->path);
+	struct stat status;
+	if (fstat(folder->log_fd, &status) || !S_ISREG(status.st_mode))
+		return error_set(err, 0, "%s: '" LOG "' must be a regular file", folder->path);
 	folder_give(folder, LOG);
 	if (flock(folder->log_fd, LOCK_EX | LOCK_NB))
 		return error_set(

@@ -143,7 +143,9 @@ static int run(int argc, char **argv)
 		{"image-sizes", required_argument, NULL, IMAGE_SIZES}};
 	auto_free struct option *names = all_options(own, sizeof own / sizeof *own);
 	struct play_options options = {
-		.site = {.cgroup_root = "/sys/fs/cgroup", .stop = &interrupt.stop},
+		.site = {.cgroup_root = "/sys/fs/cgroup",
+			.stop = &interrupt.stop,
+			.progress = stderr},
 		.progress = stderr,
 		.table = stdout,
 	};
@@ -164,7 +166,7 @@ static int run(int argc, char **argv)
 			options.json = true;
 			break;
 		case QUIET:
-			options.progress = NULL;
+			options.progress = options.site.progress = NULL;
 			break;
 		case LISTEN:
 			options.site.listen = optarg;

@@ -1,6 +1,8 @@
 #include "collector/progress.h"
 
+#include "collector/terminal.h"
 #include "common/clock.h"
+#include "common/json.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,6 +15,8 @@ void progress_begin(struct progress *progress, FILE *out, int64_t total, double 
 {
 	*progress = (struct progress){.out = out,
 		.terminal = out && isatty(fileno(out)),
+		.colour = out && terminal_has_colour(out),
+		.width = out ? terminal_width(out) : SIZE_MAX,
 		.total = total,
 		.left_s = planned_s + RUN_OVERHEAD_S * (double)total};
 }
@@ -34,17 +38,32 @@ double progress_left_s(const struct progress *progress)
 	return progress->left_s * scale;
 }
 
+/* "  2 not ok"; nothing where there are none. */
+static size_t format_count(int64_t count, const char *what, char *out, size_t size)
+{
+	*out = '\0';
+	return count ? (size_t)snprintf(out, size, "  %" PRId64 " %s", count, what) : 0;
+}
+
+/*
+ * One line, however narrow the terminal is: counts, failures and time are shown whole, of what is
+ * being played as much as there is room for. A line that wrapped could not be taken back.
+ */
 static void print_state(const struct progress *progress, const char *what)
 {
-	char left[64];
+	char left[64], place[64], not_ok[64], invalid[64];
 	progress_format_time(progress_left_s(progress), left, sizeof left);
-	fprintf(progress->out, "\r\033[K%" PRId64 "/%" PRId64 "  %s", progress->finished,
-		progress->total, what);
-	if (progress->not_ok)
-		fprintf(progress->out, "  %" PRId64 " not ok", progress->not_ok);
-	if (progress->invalid)
-		fprintf(progress->out, "  %" PRId64 " not valid", progress->invalid);
-	fprintf(progress->out, "  %s left", left);
+	int used = snprintf(place, sizeof place, "%" PRId64 "/%" PRId64 "  ", progress->finished,
+		progress->total);
+	/* The last column stays free: terminals differ in what they make of a full line. */
+	size_t taken = (size_t)used + strlen(left) + strlen("   left") + 1 +
+		       format_count(progress->not_ok, "not ok", not_ok, sizeof not_ok) +
+		       format_count(progress->invalid, "not valid", invalid, sizeof invalid);
+	size_t room = progress->width > taken ? progress->width - taken : 0;
+	json_auto_t *shown = json_text(what, room);
+	bool red = progress->colour && *not_ok;
+	fprintf(progress->out, "\r\033[K%s%s%s%s%s%s  %s left", place, json_string_value(shown),
+		red ? "\033[31m" : "", not_ok, red ? "\033[0m" : "", invalid, left);
 	fflush(progress->out);
 }
 

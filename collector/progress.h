@@ -12,7 +12,8 @@
 
 struct progress {
 	FILE *out; /* NULL: quiet */
-	bool terminal;
+	bool terminal, colour;
+	size_t width; /* columns of the terminal */
 	int64_t total, finished, not_ok, invalid;
 	double left_s;             /* by schedule, of the runs to come */
 	double planned_s, spent_s; /* of the runs finished */

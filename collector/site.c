@@ -19,17 +19,35 @@
 static const int64_t CONTAINER_WAIT_NS = 60 * NS_PER_S;
 static const int64_t LOCAL_WAIT_NS = 20 * NS_PER_S;
 static const int64_t RETRY_NS = 20 * NS_PER_MS;
+/* Who waits longer than this wants to know what for. */
+static const int64_t SILENCE_NS = 2 * NS_PER_S;
 
 static int64_t patience_ns(const struct site *site)
 {
 	return site->local ? LOCAL_WAIT_NS : CONTAINER_WAIT_NS;
 }
 
-/* One turn of the loop while something else is waited for. */
-static int wait_a_little(struct site *site, struct error *err)
+struct wait {
+	int64_t begun_ns, deadline_ns;
+	bool told;
+};
+
+static struct wait wait_begin(const struct site *site)
+{
+	int64_t at_ns = now_ns();
+	return (struct wait){at_ns, at_ns + patience_ns(site), false};
+}
+
+/* One turn of the loop while `what` is waited for. */
+static int wait_a_little(struct site *site, struct wait *wait, const char *what, struct error *err)
 {
 	if (loop_once(site->loop, RETRY_NS, err))
 		return -1;
+	if (!wait->told && site->options->progress && now_ns() - wait->begun_ns > SILENCE_NS) {
+		fprintf(site->options->progress, "waiting for %s, at most %d s\n", what,
+			(int)(patience_ns(site) / NS_PER_S));
+		wait->told = true;
+	}
 	return *site->options->stop ? error_set(err, EINTR, "interrupted while starting") : 0;
 }
 
@@ -51,7 +69,7 @@ bool site_mock_ended(const struct site *site)
 
 static int await_mock(struct site *site, const char *control, struct error *err)
 {
-	int64_t deadline_ns = now_ns() + patience_ns(site);
+	struct wait wait = wait_begin(site);
 	struct error why; /* of a process that has ended: site_explain tells it */
 	site->mock = mock_client_new(control, err);
 	if (!site->mock)
@@ -59,11 +77,11 @@ static int await_mock(struct site *site, const char *control, struct error *err)
 	while (!(site->mock_health = mock_health(site->mock, &why))) {
 		if (site->local_side && !local_fault(site->local_side, &why))
 			return error_set(err, 0, "the mock did not start");
-		if (now_ns() > deadline_ns) {
+		if (now_ns() > wait.deadline_ns) {
 			*err = why;
 			return error_prefix(err, "the mock does not answer");
 		}
-		if (wait_a_little(site, err))
+		if (wait_a_little(site, &wait, "the mock", err))
 			return -1;
 	}
 	const json_t *port = json_object_get(site->mock_health, "port");
@@ -167,17 +185,18 @@ static int attach(struct site *site, size_t contender, struct error *err)
 {
 	struct place *place = &site->places[contender];
 	const char *name = site->plan->contenders[contender].manifest->name;
-	int64_t deadline_ns = now_ns() + patience_ns(site);
+	struct wait wait = wait_begin(site);
+	auto_free char *what = xasprintf("the launcher of contender '%s'", name);
 	struct error cause; /* site_explain tells it */
 	while (!(place->launcher = launch_find(site->server, name))) {
 		if (site->local_side && !local_fault(site->local_side, &cause))
 			return error_set(err, 0, "contender '%s' has no launcher", name);
-		if (now_ns() > deadline_ns)
+		if (now_ns() > wait.deadline_ns)
 			return error_set(err, 0,
 				"contender '%s' has no launcher here: start its container (make up "
 				"does), or leave it out by --contenders",
 				name);
-		if (wait_a_little(site, err))
+		if (wait_a_little(site, &wait, what, err))
 			return -1;
 	}
 	if (!site->local &&

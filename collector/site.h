@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "collector/cgroup_limits.h"
 #include "collector/plan.h"
@@ -27,6 +28,7 @@ struct site_options {
 	const char *cgroup_root;   /* normally /sys/fs/cgroup */
 	const char *cgroup_parent; /* local mode: path of the group to work below; NULL: choose */
 	const bool *stop;          /* set by a callback of the loop: give up waiting */
+	FILE *progress;            /* what is being waited for, once it takes long; NULL: quiet */
 };
 
 /* What a contender is played with. */

@@ -12,35 +12,58 @@ static void make_printable(char *text)
 			*c = '?';
 }
 
+/*
+ * Take a text over, however long it is: of one that does not fit the middle is left out, for the
+ * reason stands at its end and the subject at its beginning.
+ */
+static void fit(struct error *err, const char *text)
+{
+	static const char gap[] = " ... ";
+	size_t length = strlen(text), room = sizeof err->text - 1;
+	if (length <= room) {
+		memmove(err->text, text, length + 1);
+	} else {
+		size_t head = (room - (sizeof gap - 1)) / 2, tail = room - (sizeof gap - 1) - head;
+		const char *end = text + length - tail;
+		/* not within a character of UTF-8 */
+		while (head && ((unsigned char)text[head] & 0xc0) == 0x80)
+			head--;
+		while (((unsigned char)*end & 0xc0) == 0x80)
+			end++;
+		snprintf(err->text, sizeof err->text, "%.*s%s%s", (int)head, text, gap, end);
+	}
+	make_printable(err->text);
+}
+
 int(error_set)(struct error *err, int code, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	int length = vsnprintf(err->text, sizeof err->text, format, args);
+	char *text, *with_reason = NULL;
+	if (vasprintf(&text, format, args) < 0)
+		die_oom();
 	va_end(args);
-	if (code && length >= 0 && (size_t)length < sizeof err->text)
-		snprintf(err->text + length, sizeof err->text - (size_t)length, ": %s",
-			strerror(code));
+	if (code && asprintf(&with_reason, "%s: %s", text, strerror(code)) < 0)
+		die_oom();
+	fit(err, with_reason ? with_reason : text);
 	err->code = code;
-	make_printable(err->text);
+	free(with_reason);
+	free(text);
 	return -1;
 }
 
 int(error_prefix)(struct error *err, const char *format, ...)
 {
-	char text[2 * sizeof err->text];
 	va_list args;
 	va_start(args, format);
-	int length = vsnprintf(text, sizeof err->text - 2, format, args);
+	char *context, *text;
+	if (vasprintf(&context, format, args) < 0 ||
+		asprintf(&text, "%s: %s", context, err->text) < 0)
+		die_oom();
 	va_end(args);
-	if (length < 0)
-		return -1;
-	if ((size_t)length > sizeof err->text - 3)
-		length = sizeof err->text - 3;
-	snprintf(text + length, sizeof text - (size_t)length, ": %s", err->text);
-	text[sizeof err->text - 1] = '\0';
-	memcpy(err->text, text, sizeof err->text);
-	make_printable(err->text);
+	fit(err, text);
+	free(context);
+	free(text);
 	return -1;
 }
 

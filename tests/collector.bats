@@ -582,6 +582,23 @@ remove_containers() {
   grep -q "interrupted while starting" "$work/log"
 }
 
+@test "what is being waited for is said once it takes long, and not when quiet" {
+  needs_cgroups
+  local work=$BATS_TEST_TMPDIR option
+  for option in "" --quiet; do
+    # shellcheck disable=SC2086 # no word or one
+    "$COLLECTOR" run "$(plan_with c)" --out "$work/none" --listen "$work/s" --mock-control "$work/none.sock" $option \
+      >"$work/log$option" 2>&1 3>&- &
+    pids+=($!)
+  done
+  wait_for grep -q "^waiting for the mock, at most 60 s" "$work/log"
+  kill -INT "${pids[@]}"
+  wait "${pids[0]}" && return 1
+  wait "${pids[1]}" && return 1
+  [ "$(grep -c waiting "$work/log")" -eq 1 ]
+  ! grep -q waiting "$work/log--quiet"
+}
+
 no_children_of() {
   ! pgrep -P "$1" >/dev/null
 }

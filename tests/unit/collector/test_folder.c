@@ -1,7 +1,6 @@
-/* folder.h and progress.h: results stay whole whatever happens. */
+/* folder.h: results stay whole whatever happens. */
 #include "collector/folder.h"
 
-#include "collector/progress.h"
 #include "common/error.h"
 
 #include <errno.h>
@@ -152,6 +151,13 @@ static void a_torn_line_is_cut_off(void **state)
 	mkdir(below("empty"), 0700);
 	assert_int_equal(folder_open(&other, below("empty"), &err), -1);
 	assert_non_null(strstr(err.text, "no results to go on with"));
+
+	/* a log that would keep a run waiting, or swallow it, is refused before the first one */
+	mkdir(below("fifo"), 0700);
+	put("fifo/plan.json", "{}");
+	assert_int_equal(mkfifo(below("fifo/runs.jsonl"), 0600), 0);
+	assert_int_equal(folder_open(&other, below("fifo"), &err), -1);
+	assert_non_null(strstr(err.text, "fifo: 'runs.jsonl' must be a regular file"));
 }
 
 static void a_full_disk_leaves_the_log_whole(void **state)
@@ -206,51 +212,6 @@ static void roots_results_belong_to_the_folders_owner(void **state)
 
 /* ---- progress */
 
-static void times_are_told(void **state)
-{
-	(void)state;
-	static const struct {
-		double seconds;
-		const char *text;
-	} rows[] = {{0, "0 s"}, {59.4, "59 s"}, {59.6, "1 min 00 s"}, {200, "3 min 20 s"},
-		{3600, "1 h 00 min"}, {7500, "2 h 05 min"}};
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		char text[32];
-		progress_format_time(rows[i].seconds, text, sizeof text);
-		assert_string_equal(text, rows[i].text);
-	}
-}
-
-static void progress_is_a_line_a_run(void **state)
-{
-	(void)state;
-	char *text = NULL;
-	size_t length;
-	FILE *out = open_memstream(&text, &length);
-	struct progress progress;
-	progress_begin(&progress, out, 2, 20);
-	assert_false(progress.terminal);
-	assert_true(progress_left_s(&progress) == 21);
-	progress_run(&progress, "a", 10);
-	progress_ran(&progress, "a", "ok", true, true, true); /* warm-up: no line, nothing done */
-	assert_true(progress.left_s == 21);
-	progress_run(&progress, "b", 10);
-	progress_ran(&progress, "b", "ok", true, true, false);
-	progress_more(&progress, 10);
-	progress_run(&progress, "c", 10);
-	progress_ran(&progress, "c", "oom: detail", false, true, false);
-	progress_end(&progress);
-	fclose(out);
-	assert_non_null(strstr(text, "1/2  b: ok (0.0 s), "));
-	assert_non_null(strstr(text, "2/3  c: oom: detail (0.0 s), "));
-	assert_null(strstr(text, "\033"));
-	assert_null(strstr(text, "  a: "));
-	free(text);
-	assert_int_equal(progress.not_ok, 1);
-	/* quick runs bring the estimate down */
-	assert_true(progress_left_s(&progress) < 1);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,8 +219,6 @@ int main(void)
 		cmocka_unit_test(a_torn_line_is_cut_off),
 		cmocka_unit_test(a_full_disk_leaves_the_log_whole),
 		cmocka_unit_test(roots_results_belong_to_the_folders_owner),
-		cmocka_unit_test(times_are_told),
-		cmocka_unit_test(progress_is_a_line_a_run),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
