@@ -584,10 +584,11 @@ remove_containers() {
 
 @test "what is being waited for is said once it takes long, and not when quiet" {
   needs_cgroups
-  local work=$BATS_TEST_TMPDIR option
+  local work=$BATS_TEST_TMPDIR option plan
+  plan=$(plan_with c)
   for option in "" --quiet; do
     # shellcheck disable=SC2086 # no word or one
-    "$COLLECTOR" run "$(plan_with c)" --out "$work/none" --listen "$work/s" --mock-control "$work/none.sock" $option \
+    "$COLLECTOR" run "$plan" --out "$work/none" --listen "$work/s$option" --mock-control "$work/none.sock" $option \
       >"$work/log$option" 2>&1 3>&- &
     pids+=($!)
   done
