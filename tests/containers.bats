@@ -125,6 +125,19 @@ fake_docker() {
     and .services["agent-deno"].mem_limit == "536870912"' <<<"$output"
 }
 
+@test "a limit that replaces the plan's is the container's too" {
+  run -0 env MEMORY=512m CPU_QUOTA=0.5 docker compose config --format json
+  jq -e '.services["agent-c"] | .mem_limit == "536870912" and .memswap_limit == "536870912" and .cpus == 0.5' <<<"$output"
+  jq -e '.services.collector.command | index("--memory=512m") and index("--cpu-quota=0.5")' <<<"$output"
+  run -0 env MEMORY=512m TURNMETER_MEMORY=1g docker compose config --format json
+  jq -e '.services["agent-c"].mem_limit == "1073741824"' <<<"$output"
+  local row
+  for row in MEMORY=lots MEMORY=-1g CPU_QUOTA=half; do
+    run -2 env "$row" scripts/up.sh
+    [[ ${lines[-1]} == "turnmeter: ${row%=*}: must be a "*"${row#*=}'" ]]
+  done
+}
+
 # ---- the Dockerfile
 
 @test "final stages only copy, run as a numeric user, and there is no syntax line" {
