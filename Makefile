@@ -331,9 +331,12 @@ MAKE_ARM64 = $(MAKE) --no-print-directory BUILD=$(ARM64) CC="aarch64-linux-gnu-g
 
 ## unit-arm64: the unit tests built for aarch64, run by QEMU's user mode
 .PHONY: unit-arm64 arm64-sysroot launcher-test-arm64
-unit-arm64: arm64-sysroot
+unit-arm64: arm64-sysroot $(ARM64)/plain_signals
 	@$(call MAKE_ARM64,tests/unit/launcher/%) -j"$$(nproc)" unit-programs
-	@$(call MAKE_ARM64,tests/unit/launcher/%) EMULATOR="qemu-aarch64 -E UNDER_QEMU=1 -L $(ARM64)/sysroot" unit
+	@$(call MAKE_ARM64,tests/unit/launcher/%) EMULATOR="$(ARM64)/plain_signals qemu-aarch64 -E UNDER_QEMU=1 -L $(ARM64)/sysroot" unit
+$(ARM64)/plain_signals: tests/unit/plain_signals.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE $(CFLAGS) -o $@ $<
 launcher-test-arm64: arm64-sysroot
 	@$(call MAKE_ARM64) -s $(ARM64)/unit/launcher/test_launcher
 arm64-sysroot:
