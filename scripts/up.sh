@@ -120,8 +120,8 @@ choose() { # NAME=VALUE
   [ -n "$(setting "${1%%=*}")" ] || export "${1?}"
 }
 
-choose_limits() {
-  local line all memory quota
+# Sets memory and quota; bad ones are told before anything is built.
+read_limits() {
   memory=$(setting MEMORY)
   memory=${memory:-$(plan_member memory_bytes)}
   quota=$(setting CPU_QUOTA)
@@ -130,6 +130,10 @@ choose_limits() {
     usage_error "MEMORY: must be a size like 512m or 2g, or none, is '$memory'"
   [[ ${quota:=0} =~ ^(none|[0-9]*\.?[0-9]+)$ ]] ||
     usage_error "CPU_QUOTA: must be a number of CPUs like 0.5, or none, is '$quota'"
+}
+
+choose_limits() {
+  local line all
   choose TURNMETER_MEMORY="${memory/none/0}" # 0: no limit
   choose TURNMETER_CPU_QUOTA="${quota/none/0}"
   if [ "$(plan_member placement)" = shared ]; then
@@ -209,6 +213,7 @@ measure_images() {
 }
 
 check_plan
+read_limits
 CONTENDERS=$(setting CONTENDERS)
 ensure_docker
 ensure_base_image

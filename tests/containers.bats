@@ -126,6 +126,7 @@ fake_docker() {
 }
 
 @test "a limit that replaces the plan's is the container's too" {
+  needs_compose
   run -0 env MEMORY=512m CPU_QUOTA=0.5 docker compose config --format json
   jq -e '.services["agent-c"] | .mem_limit == "536870912" and .memswap_limit == "536870912" and .cpus == 0.5' <<<"$output"
   jq -e '.services.collector.command | index("--memory=512m") and index("--cpu-quota=0.5")' <<<"$output"
