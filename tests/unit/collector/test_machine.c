@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,6 +178,33 @@ static void describes_this_machine(void **state)
 	json_decref(machine);
 }
 
+static void recognises_emulation(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *cpuinfo;
+		bool emulated;
+	} rows[] = {
+		{"processor\t: 0\nmodel name\t: QEMU TCG CPU version 2.5+\n", true},
+		{"processor\t: 0\nmodel name\t: QEMU Virtual CPU version 2.5+\n", false},
+		{"processor\t: 0\nmodel name\t: AMD EPYC 7R13 Processor\n", false},
+		{"processor\t: 0\nCPU implementer\t: 0x00\nCPU part\t: 0x051\n", true},
+		{"processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n", false},
+		{"", false},
+	};
+	char path[256];
+	snprintf(path, sizeof path, "%s/proc", folder);
+	mkdir(path, 0700);
+	snprintf(path, sizeof path, "%s/proc/cpuinfo", folder);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		put(path, rows[i].cpuinfo);
+		json_t *machine = machine_describe(folder);
+		assert_int_equal(
+			json_is_true(json_object_get(machine, "emulated")), rows[i].emulated);
+		json_decref(machine);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +212,7 @@ int main(void)
 		cmocka_unit_test(shares_cpus_out),
 		cmocka_unit_test(reads_times),
 		cmocka_unit_test(describes_this_machine),
+		cmocka_unit_test(recognises_emulation),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
