@@ -7,6 +7,7 @@
 # SCENARIOS, REPETITIONS, TTFT_MS, TOKENS_PER_S, MEMORY, CPU_QUOTA (instead of the plan's), CONTENDER
 # (manifest of a contender of one's own), and those of .env.example.
 set -euo pipefail
+usage="usage: up.sh [--images-only]; settings come from the environment or .env: see .env.example"
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/.."
 # shellcheck source=scripts/docker-lib.sh
@@ -43,18 +44,62 @@ check_plan() {
   export PLAN
 }
 
+# A list of whole numbers from 1 on, or of names that are there, told before anything is built.
+check_numbers() { # NAME
+  local value
+  value=$(setting "$1")
+  [ -z "$value" ] || [[ $value =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] ||
+    usage_error "$1: must be whole numbers from 1 on, separated by commas, is '$value'"
+}
+
+check_scenarios() {
+  local value name
+  value=$(setting SCENARIOS)
+  for name in ${value//,/ }; do
+    [ -f "configs/scenarios/$name.json" ] ||
+      usage_error "SCENARIOS: '$name' is no scenario; there are: $(cd configs/scenarios && echo *.json | sed 's/\.json//g; s/ /, /g')"
+  done
+}
+
+check_results() {
+  results=$(setting TURNMETER_RESULTS)
+  results=${results:-results}
+  [ ! -e "$results" ] || [ -w "$results" ] ||
+    die "results folder '$results' may not be written to: mend that, or choose another with TURNMETER_RESULTS"
+}
+
+# A contender of one's own is described by a JSON file, which these scripts read with jq.
+check_contender() {
+  local manifest
+  manifest=$(setting CONTENDER)
+  [ -n "$manifest" ] || return 0
+  [ -f "$manifest" ] || usage_error "CONTENDER: $manifest: no such manifest"
+  command -v jq >/dev/null && return
+  if ! is_root || [ ! -e /etc/debian_version ]; then
+    die "jq is missing: CONTENDER needs it to read the manifest; install it (on Debian: sudo apt-get install jq)"
+  fi
+  "$here/setup.sh" jq 9>&-
+}
+
+# The lock goes with this process: whoever stays, such as an engine, must not inherit it.
+lock() {
+  mkdir -p "$build"
+  exec 9>"$build/up.lock"
+  flock --nonblock 9 || die "another 'make up' is at work here: wait for it, or interrupt it"
+}
+
 ensure_docker() {
   if ! has_client || ! has_compose; then
     is_root || die "there is no docker client with compose 2: run 'sudo make setup', then 'make up'"
-    "$here/setup.sh"
+    "$here/setup.sh" 9>&-
   elif ! find_engine; then
     # what root may mend: an engine of this machine that is missing or does not run
     if ! is_root || [ -n "${DOCKER_HOST:-}" ]; then
       die "$(engine_remedy)"
     fi
-    command -v dockerd >/dev/null || "$here/setup.sh"
+    command -v dockerd >/dev/null || "$here/setup.sh" 9>&-
   fi
-  "$here/engine.sh" start
+  "$here/engine.sh" start 9>&-
   require_docker
   # The collector must be root of the machine, not of a user namespace, to read contenders' cgroups.
   case $(docker info --format '{{.SecurityOptions}}') in
@@ -151,7 +196,6 @@ add_contender() {
   local manifest folder image
   manifest=$(setting CONTENDER)
   [ -n "$manifest" ] || return 0
-  mkdir -p "$build"
   "$here/contender.sh" "$manifest" >"$build/compose.contender.yml.new"
   mv "$build/compose.contender.yml.new" "$build/compose.contender.yml"
   compose+=(-f "$build/compose.contender.yml")
@@ -185,11 +229,11 @@ services() {
 
 build_images() {
   local log=$build/images.log
-  say "building images (some minutes the first time)"
   if [ -t 1 ]; then
+    say "building images (some minutes the first time)"
     "${compose[@]}" build "${wanted[@]}" || die "the images could not be built"
   else
-    mkdir -p "$build"
+    say "building images (some minutes the first time; $log has what goes on)"
     "${compose[@]}" --progress plain build "${wanted[@]}" >"$log" 2>&1 || {
       tail -n 25 "$log" >&2
       die "the images could not be built: the whole log is $log"
@@ -212,8 +256,22 @@ measure_images() {
   export TURNMETER_IMAGE_SIZES
 }
 
+case ${1:-} in
+"" | --images-only) ;;
+-h | --help)
+  echo "$usage"
+  exit 0
+  ;;
+*) usage_error "$usage" ;;
+esac
 check_plan
+check_numbers SESSIONS
+check_numbers REPETITIONS
+check_scenarios
 read_limits
+check_results
+lock
+check_contender
 CONTENDERS=$(setting CONTENDERS)
 ensure_docker
 ensure_base_image
@@ -232,7 +290,6 @@ measure_images
 [ -z "$("${compose[@]}" ps --quiet --status running)" ] ||
   die "a run is going on in containers of this project: wait for it, or end it with 'make down'"
 trap '"${compose[@]}" --profile all down --volumes --remove-orphans >/dev/null 2>&1 || true' EXIT
-mkdir -p "$build"
 touch "$build/up.begun"
 say "plan $PLAN, contenders on CPU $(setting TURNMETER_CPUS_CONTENDER), mock and collector on CPU $(setting TURNMETER_CPUS_INSTRUMENT)"
 
@@ -257,8 +314,6 @@ trap - INT TERM
 if [ $status -eq 1 ]; then
   "${compose[@]}" logs --no-log-prefix --tail 3 mockllm >&2 || true
 fi
-results=$(setting TURNMETER_RESULTS)
-results=${results:-results}
 newest=$(find "$results" -mindepth 1 -maxdepth 1 -type d -newer "$build/up.begun" | sort | tail -n 1)
 [ -z "$newest" ] || say "report: $newest/report.html"
 exit $status

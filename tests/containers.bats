@@ -37,7 +37,7 @@ holds() {
 plain_user() {
   local program
   mkdir -p "$BATS_TEST_TMPDIR/bin"
-  for program in bash env dirname basename sed tail cat mktemp rm grep tr df timeout jq mkdir mv paste; do
+  for program in bash env dirname basename sed tail cat mktemp rm grep tr df timeout jq mkdir mv paste flock; do
     ln -sf "$(command -v "$program")" "$BATS_TEST_TMPDIR/bin/$program"
   done
   printf '#!/bin/sh\n[ "$1" = -un ] && echo someone || echo 1000\n' >"$BATS_TEST_TMPDIR/bin/id"
@@ -318,6 +318,45 @@ FAKE
     echo "$output"
     [ "${#lines[@]}" -eq 1 ]
   done
+}
+
+@test "wrong settings and options are refused in one line before anything is done" {
+  plain_user
+  local row setting message
+  while IFS='|' read -r setting message; do
+    PATH=$BATS_TEST_TMPDIR/bin run -2 env "$setting" scripts/up.sh
+    echo "$setting: $output"
+    [[ $output == "turnmeter: $message"* && ${#lines[@]} -eq 1 ]]
+  done <<'TABLE'
+SESSIONS=1,x|SESSIONS: must be whole numbers from 1 on, separated by commas, is '1,x'
+SESSIONS=1,,2|SESSIONS: must be whole numbers from 1 on, separated by commas, is '1,,2'
+SESSIONS=0|SESSIONS: must be whole numbers from 1 on, separated by commas, is '0'
+REPETITIONS=-1|REPETITIONS: must be whole numbers from 1 on, separated by commas, is '-1'
+SCENARIOS=quik|SCENARIOS: 'quik' is no scenario; there are: burst, long-history, one, quick, smoke
+CONTENDER=none.json|CONTENDER: none.json: no such manifest
+TABLE
+  PATH=$BATS_TEST_TMPDIR/bin run -2 scripts/up.sh --image-only
+  [[ $output == "turnmeter: usage: up.sh "* ]]
+  PATH=$BATS_TEST_TMPDIR/bin run -0 scripts/up.sh --help
+  [[ $output == "usage: up.sh "* ]]
+}
+
+@test "of two that bring up containers here the second is refused" {
+  plain_user
+  exec {held}>"$BATS_TEST_TMPDIR/up.lock"
+  flock "$held"
+  PATH=$BATS_TEST_TMPDIR/bin BUILD=$BATS_TEST_TMPDIR run -1 scripts/up.sh
+  exec {held}>&-
+  [[ $output == *"another 'make up' is at work here"* ]]
+}
+
+@test "a results folder that may not be written to is told before building" {
+  plain_user
+  mkdir "$BATS_TEST_TMPDIR/disk"
+  mount -t tmpfs -o ro tmpfs "$BATS_TEST_TMPDIR/disk" 2>/dev/null || skip "may not mount"
+  PATH=$BATS_TEST_TMPDIR/bin TURNMETER_RESULTS=$BATS_TEST_TMPDIR/disk run -1 scripts/up.sh
+  umount "$BATS_TEST_TMPDIR/disk"
+  [[ $output == "turnmeter: results folder '$BATS_TEST_TMPDIR/disk' may not be written to"* ]]
 }
 
 @test "without Docker a user who is not root is told the exact command" {
