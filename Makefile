@@ -292,6 +292,12 @@ $(REPORT_MODULES): tests/report/package-lock.json
 	npm ci --prefix tests/report --silent --ignore-scripts
 	@touch $@
 
+## report-sample: docs/sample-report.html and the README's picture of it, from RESULTS=results/quick-…
+.PHONY: report-sample
+report-sample: $(PREFIX)/bin/collector runtimes $(REPORT_MODULES)
+	@scripts/deps.sh browser
+	@BUILD=$(BUILD) RESULTS='$(RESULTS)' $(PREFIX)/runtimes/node tests/report/picture.mjs
+
 ## bench-report: load and filter times of a page of 10,000 runs, ends in one JSON line, fails on a missed bound
 .PHONY: bench-report
 bench-report: $(PREFIX)/bin/collector runtimes $(REPORT_MODULES)

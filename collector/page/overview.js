@@ -189,7 +189,7 @@ function overviewCell(column, contender) {
 		? ['best']
 		: isYardstick(contender)
 			? ['yardstick']
-			: [el('b', null, shownRatio(ratio)), '\u00a0', interval];
+			: [el('b', null, shownRatio(ratio)), interval ? ` ${interval}` : ''];
 	const share = Math.max((100 * value) / column.most, 0.6).toFixed(2);
 	return el(
 		'td',

@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import vm from 'node:vm';
 
 import { build, launch, open, out, pageChanged, pageOf, pageWithout, root } from './pages.mjs';
@@ -762,6 +763,19 @@ test('ten thousand runs make no larger page than a thousand', async () => {
 		await choose(page, 'runs', 'runs');
 		const count = await page.evaluate(() => document.querySelectorAll('*').length);
 		assert.ok(count < 12_000, `${count} elements`);
+	});
+});
+
+test('the sample report opens', async () => {
+	await on({ page: pathToFileURL(join(root, 'docs/sample-report.html')).href }, async (page) => {
+		const summary = await page.evaluate(() =>
+			JSON.parse(document.getElementById('turnmeter-data').textContent),
+		);
+		assert.ok(summary.cells.length >= 8);
+		const at = await page.$$eval('input[name=at]', (inputs) =>
+			Math.max(...inputs.map((input) => Number(input.value))),
+		);
+		assert.deepEqual(await shownOverview(page), overviewOf(summary, 0, at));
 	});
 });
 
