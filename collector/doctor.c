@@ -62,10 +62,13 @@ static void watch_cpus(struct doctor *doctor, int64_t watch_ns)
 	if (machine_times(path, &doctor->contender, &after, &ignored) || usec <= 0)
 		return;
 	int64_t online = json_integer_value(json_object_get(doctor->machine, "cpus_online"));
+	/* More than all, as ticks are counted, is all. */
 	doctor->steal_percent = 100 * (double)(after.steal_usec - before.steal_usec) /
 				(usec * (double)(online > 0 ? online : 1));
 	doctor->busy_percent = 100 * (double)(after.busy_usec - before.busy_usec) /
 			       (usec * CPU_COUNT(&doctor->contender));
+	doctor->steal_percent = doctor->steal_percent > 100 ? 100 : doctor->steal_percent;
+	doctor->busy_percent = doctor->busy_percent > 100 ? 100 : doctor->busy_percent;
 }
 
 /* Of the folder, or of the one that it will be made in. */

@@ -20,6 +20,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/json.h"
+#include "common/loop.h"
 #include "common/scenario.h"
 
 #include <errno.h>
@@ -42,6 +43,7 @@ enum {
 
 /* The doctor watches the CPUs for so long before a plan begins. */
 static const int64_t DOCTOR_WATCH_NS = NS_PER_S / 2;
+static const int64_t TICK_NS = NS_PER_S;
 
 /* One run of the plan, until it is valid or has had its attempts. */
 struct task {
@@ -59,6 +61,7 @@ struct play {
 	struct site site;
 	struct folder folder;
 	struct progress progress;
+	struct timer tick; /* on a terminal: the time left goes down while a run is played */
 	json_t *environment;
 	json_t *findings; /* the doctor's */
 	struct task *tasks;
@@ -280,7 +283,7 @@ static int play_run(struct play *play, const struct task *task, const struct sce
 	};
 	char what[256], result[1024], started_at[CLOCK_LABEL_MAX];
 	describe_task(play, task, warm_up, what, sizeof what);
-	progress_run(&play->progress, what, scenario_seconds(scenario));
+	progress_run(&play->progress, what, scenario_seconds(scenario), warm_up);
 	clock_label(CLOCK_STAMP, started_at);
 	struct run_facts facts;
 	struct cgroup_limits in_force;
@@ -294,8 +297,8 @@ static int play_run(struct play *play, const struct task *task, const struct sce
 	if (status)
 		return -1;
 	describe_result(*record, result, sizeof result);
-	progress_ran(&play->progress, what, result, record_is(*record, "ok"),
-		json_is_true(json_object_get(*record, "valid")), warm_up);
+	progress_ran(&play->progress, result, record_is(*record, "ok"),
+		json_is_true(json_object_get(*record, "valid")));
 	return 0;
 }
 
@@ -554,12 +557,23 @@ static void tell_warnings(struct play *play)
 	}
 }
 
+static void tick_due(struct timer *timer)
+{
+	struct play *play = container_of(timer, struct play, tick);
+	progress_tick(&play->progress);
+	loop_timer_set(play->loop, timer, now_ns() + TICK_NS);
+}
+
 static void tell_estimate(struct play *play, int64_t open, double planned_s)
 {
 	char left[64];
 	progress_begin(&play->progress, play->options->progress, open, planned_s);
 	if (!play->progress.out)
 		return;
+	if (play->progress.terminal) {
+		play->tick.expired = tick_due;
+		loop_timer_set(play->loop, &play->tick, now_ns() + TICK_NS);
+	}
 	tell_warnings(play);
 	progress_format_time(progress_left_s(&play->progress), left, sizeof left);
 	fprintf(play->progress.out, "%s: %" PRId64 " runs, about %s%s%s\n", play->plan->name, open,
@@ -582,6 +596,7 @@ static int play_plan(struct play *play, struct error *err)
 	if (!result) {
 		tell_estimate(play, open, planned_s);
 		result = play_all(play, err);
+		loop_timer_clear(play->loop, &play->tick);
 		progress_end(&play->progress);
 	}
 	site_close(&play->site);

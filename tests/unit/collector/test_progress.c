@@ -40,19 +40,25 @@ static void time_left_follows_what_was_measured(void **state)
 	progress_begin(&progress, NULL, 4, 40);
 	/* by schedule, and half a second a run */
 	assert_true(progress_left_s(&progress) == 42);
-	progress_run(&progress, "a", 10);
+	progress_run(&progress, "a", 10, false);
 	progress.begun_ns -= 21 * INT64_C(1000000000); /* it took twice as long */
-	progress_ran(&progress, "a", "ok", true, true, false);
+	progress_ran(&progress, "ok", true, true);
 	assert_true(progress_left_s(&progress) > 62.9 && progress_left_s(&progress) < 63.5);
 	/* a warm-up tells how fast it goes, and is not one of the runs */
-	progress_run(&progress, "b", 10);
+	progress_run(&progress, "b", 10, true);
 	progress.begun_ns -= 21 * INT64_C(1000000000);
-	progress_ran(&progress, "b", "ok", true, true, true);
+	progress_ran(&progress, "ok", true, true);
 	assert_int_equal(progress.finished, 1);
 	assert_true(progress_left_s(&progress) > 62.9 && progress_left_s(&progress) < 63.5);
 	/* one that is not valid comes again */
-	progress_run(&progress, "c", 10);
-	progress_ran(&progress, "c", "ok", true, false, false);
+	/* while a run is played the time goes down, at most by what was expected of it */
+	progress_run(&progress, "c", 10, false);
+	progress.begun_ns -= 5 * INT64_C(1000000000);
+	assert_true(progress_left_s(&progress) > 57 && progress_left_s(&progress) < 58.5);
+	progress.begun_ns -= 500 * INT64_C(1000000000);
+	assert_true(progress_left_s(&progress) > 41 && progress_left_s(&progress) < 43);
+	progress.begun_ns += 505 * INT64_C(1000000000);
+	progress_ran(&progress, "ok", true, false);
 	progress_more(&progress, 10);
 	assert_int_equal(progress.total, 5);
 	assert_int_equal(progress.invalid, 1);
@@ -93,11 +99,11 @@ static void two_runs(FILE *out)
 {
 	struct progress progress;
 	progress_begin(&progress, out, 3, 3);
-	progress_run(&progress, "node, 1 session", 1);
-	progress_ran(&progress, "node, 1 session", "oom: ran out of memory", false, true, false);
-	progress_run(&progress, "a contender with a name that is long, 100 sessions", 1);
+	progress_run(&progress, "node, 1 session", 1, false);
+	progress_ran(&progress, "oom: ran out of memory", false, true);
+	progress_run(&progress, "a contender with a name that is long, 100 sessions", 1, false);
 	progress.spent_s = progress.planned_s = 0; /* so that the time is the schedule's */
-	progress_run(&progress, "a contender with a name that is long, 100 sessions", 1);
+	progress_run(&progress, "a contender with a name that is long, 100 sessions", 1, false);
 	progress_end(&progress);
 }
 
@@ -146,14 +152,14 @@ static void progress_is_a_line_a_run(void **state)
 	progress_begin(&progress, out, 2, 20);
 	assert_false(progress.terminal);
 	assert_true(progress_left_s(&progress) == 21);
-	progress_run(&progress, "a", 10);
-	progress_ran(&progress, "a", "ok", true, true, true); /* warm-up: no line, nothing done */
+	progress_run(&progress, "a", 10, true);
+	progress_ran(&progress, "ok", true, true); /* warm-up: no line, nothing done */
 	assert_true(progress.left_s == 21);
-	progress_run(&progress, "b", 10);
-	progress_ran(&progress, "b", "ok", true, true, false);
+	progress_run(&progress, "b", 10, false);
+	progress_ran(&progress, "ok", true, true);
 	progress_more(&progress, 10);
-	progress_run(&progress, "c", 10);
-	progress_ran(&progress, "c", "oom: detail", false, true, false);
+	progress_run(&progress, "c", 10, false);
+	progress_ran(&progress, "oom: detail", false, true);
 	progress_end(&progress);
 	fclose(out);
 	assert_non_null(strstr(text, "1/2  b: ok (0.0 s), "));
