@@ -2,7 +2,7 @@
 # Boots the virtual machine of an architecture, plays the plans of tests/vm in containers there, and judges what
 # comes back: one JSON line an assertion on stdout, exit 1 when one does not hold.
 #   scripts/vm/check.sh amd64|arm64
-# Needs root. Disks and results are kept under BUILD/vm/ARCH. VM_LIMIT_S (default 900): seconds the machine may take.
+# Needs root. Disks and results are kept under BUILD/vm/ARCH. VM_LIMIT_S (default 1200): seconds the machine may take.
 set -euo pipefail
 
 # Everything that came back, held against what must be.
@@ -45,7 +45,7 @@ main() {
   git ls-files -z --cached --others --exclude-standard -- docker-compose.yml configs scripts tests/vm |
     tar -c --null -T - | tar -x -C "$work/checkout"
   local built=$((SECONDS - started)) status=0
-  "$here/run.sh" -t "${VM_LIMIT_S:-900}" -o "$disks/check" -d "$disks/docker.img" "$arch" tests/vm/job.sh \
+  "$here/run.sh" -t "${VM_LIMIT_S:-1200}" -o "$disks/check" -d "$disks/docker.img" "$arch" tests/vm/job.sh \
     checkout="$work/checkout" >&2 || status=$?
   local total=$((SECONDS - started))
   judge "$arch" "$disks/check" "$status" "{\"disks\":$built,\"machine\":$((total - built))}"
