@@ -72,6 +72,7 @@ export function launch() {
 // Opens a page; what it complains of is collected in `complaints`.
 export async function open(browser, address, options = {}) {
 	const context = await browser.newContext({ viewport: { width: 1280, height: 1000 }, ...options });
+	context.setDefaultTimeout(180_000); // a machine that does other things is no fault of the page's
 	const page = await context.newPage();
 	page.complaints = [];
 	page.on('console', (message) => {
