@@ -84,6 +84,15 @@ static char *check_runs(const char *path, struct error *err)
 	return xasprintf("%zu runs", number);
 }
 
+/* What a file is meant to be is told by more than one member: any of them may be misspelt. */
+static bool has_any(const json_t *object, const char *const names[])
+{
+	for (size_t i = 0; names[i]; i++)
+		if (json_object_get(object, names[i]))
+			return true;
+	return false;
+}
+
 char *check_file(const char *path, struct error *err)
 {
 	size_t length = strlen(path);
@@ -94,11 +103,11 @@ char *check_file(const char *path, struct error *err)
 		return NULL;
 	if (json_object_get(object, "cells"))
 		return check_summary(object, path, err);
-	if (json_object_get(object, "contenders"))
+	if (has_any(object, (const char *const[]){"contenders", "repetitions", "sessions", NULL}))
 		return check_plan(path, err);
-	if (json_object_get(object, "command"))
+	if (has_any(object, (const char *const[]){"command", "contract", "title", NULL}))
 		return check_manifest(path, err);
-	if (json_object_get(object, "turns"))
+	if (has_any(object, (const char *const[]){"turns", "ttft_ms", "chunks", NULL}))
 		return check_scenario(path, err);
 	error_set(err, 0,
 		"%s: must be a plan (with \"contenders\"), a manifest (\"command\"), a scenario "

@@ -38,6 +38,13 @@ static json_t *cpus(const struct doctor *doctor)
 	if (!is_split(doctor))
 		return doctor_finding(DOCTOR_OK,
 			xasprintf("all on CPUs %s, as the plan's placement says", contender), NULL);
+	if (doctor->containers && CPU_EQUAL(&doctor->cpus, &doctor->contender))
+		return doctor_finding(DOCTOR_FAIL,
+			xasprintf("the collector may use all CPUs, %s: placement 'split' needs "
+				  "some that are the contenders' alone",
+				instrument),
+			xstrdup("give mock and collector CPUs of their own "
+				"(TURNMETER_CPUS_INSTRUMENT, as scripts/cpus.sh finds them)"));
 	if (*doctor->split_problem.text || CPU_EQUAL(&doctor->instrument, &doctor->contender))
 		return doctor_finding(DOCTOR_FAIL,
 			xasprintf("placement 'split' needs two CPUs, there %s %s",
@@ -128,7 +135,7 @@ static json_t *disk(const struct doctor *doctor)
 		return doctor_finding(DOCTOR_OK,
 			xasprintf("%.1f GiB free for results", (double)there / GIB), NULL);
 	return doctor_finding(there < needed ? DOCTOR_FAIL : DOCTOR_WARN,
-		xasprintf("%.0f MiB free where results go ('%s'), the plan's take about %.0f",
+		xasprintf("%.1f MiB free where results go ('%s'), the plan's take about %.1f",
 			(double)there / MIB, doctor->results, (double)needed / MIB),
 		xstrdup("free some, or choose another folder by --out"));
 }

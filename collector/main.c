@@ -150,6 +150,7 @@ static int run(int argc, char **argv)
 		.table = stdout,
 	};
 	overrides_from_environment(&options.overrides);
+	bool overridden = false;
 	int option;
 	while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
 		switch (option) {
@@ -190,12 +191,16 @@ static int run(int argc, char **argv)
 			if (option < OVERRIDES)
 				return EXIT_USAGE;
 			overrides_set(&options.overrides, (size_t)(option - OVERRIDES), optarg);
+			overridden |= *optarg != '\0';
 		}
 	}
 	struct error err;
 	bool has_plan = optind + 1 == argc;
 	if (!has_plan && (optind != argc || !options.resume))
 		return usage_error("run: needs one PLAN, or --resume DIR (collector run --help)");
+	if (!has_plan && overridden)
+		return usage_error("run: --resume goes on with the plan of its folder as it is: "
+				   "leave out what would change it");
 	if (!options.site.listen != !options.site.mock_control)
 		return usage_error("run: --listen and --mock-control go together");
 	options.plan_path = has_plan ? argv[optind] : NULL;

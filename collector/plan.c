@@ -10,7 +10,11 @@
 #include "common/rng.h"
 #include "common/scenario.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	PLAN_SCHEMA = 1,
@@ -211,6 +215,39 @@ static char *file_of(const char *name, const char *folder, const char *kind, boo
 	return xasprintf("%s/%s", folder, name);
 }
 
+static int is_json(const struct dirent *entry)
+{
+	size_t length = strlen(entry->d_name);
+	return length > 5 && entry->d_name[0] != '.' &&
+	       !strcmp(entry->d_name + length - 5, ".json");
+}
+
+/* A name that stands for no file: say which there are. */
+static int unknown_name(const char *name, const char *folder, const char *kind, const char *where,
+	struct error *err)
+{
+	struct dirent **entries;
+	auto_buf struct buf there;
+	auto_free char *path = xasprintf("%s/%s", folder, kind);
+	buf_init(&there, 400);
+	int count = scandir(path, &entries, is_json, alphasort);
+	for (int i = 0; i < count; i++) {
+		int length = (int)strlen(entries[i]->d_name) - 5;
+		/* Beyond the cap the rest is left out. */
+		(void)buf_addf(&there, "%s%.*s", i ? ", " : "", length, entries[i]->d_name);
+		free(entries[i]);
+	}
+	if (count >= 0)
+		free(entries);
+	return error_set(err, 0, "%s: %s: there is no '%s' in %s; there are: %s", where, kind, name,
+		path, there.length ? there.data : "none");
+}
+
+static bool is_unknown(const char *name, const char *path)
+{
+	return !is_path(name) && access(path, F_OK) && errno == ENOENT;
+}
+
 /* Add `value` under `name`, which must be new. Takes the reference. */
 static int add_file(json_t *files, json_t *names, const char *name, json_t *value,
 	const char *where, const char *field, struct error *err)
@@ -240,6 +277,9 @@ static int resolve_contenders(const struct resolution *resolution, const char *c
 	for (size_t i = 0; names[i]; i++) {
 		auto_free char *path =
 			file_of(names[i], resolution->folder, "contenders", given && *given);
+		if (is_unknown(names[i], path))
+			return unknown_name(
+				names[i], resolution->folder, "contenders", resolution->where, err);
 		struct manifest *manifest = manifest_read_file(path, err);
 		if (!manifest)
 			return -1;
@@ -265,6 +305,9 @@ static int resolve_scenarios(const struct resolution *resolution, const char *co
 	for (size_t i = 0; names[i]; i++) {
 		auto_free char *path =
 			file_of(names[i], resolution->folder, "scenarios", given && *given);
+		if (is_unknown(names[i], path))
+			return unknown_name(
+				names[i], resolution->folder, "scenarios", resolution->where, err);
 		struct scenario *scenario = scenario_read_file(path, err);
 		json_t *object = scenario ? json_read_file(path, err) : NULL;
 		int result = object ? overrides_of_scenario(object, resolution->overrides,

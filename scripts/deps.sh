@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the Debian packages of one or more sets are installed.
 #   scripts/deps.sh build|test|lint|static|arm64|vm|images|registry|browser …
-# As root on Debian it installs what is missing, after saying so; otherwise it prints the command
+# As root on Debian it installs what is missing, after saying so (`make unsetup` takes it away again); otherwise it prints the command
 # that would and exits 1. Silent when nothing is missing.
 set -euo pipefail
 
@@ -50,7 +50,10 @@ if [ "$(id -u)" -ne 0 ]; then
   echo "missing packages; install them with: sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
   exit 1
 fi
-echo "installing Debian packages: ${missing[*]}" >&2
+echo "installing Debian packages: ${missing[*]} (undo: make unsetup)" >&2
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
+record=/var/lib/turnmeter-setup # as scripts/setup.sh keeps it
+mkdir -p "$record"
+apt-get install --simulate --no-install-recommends "${missing[@]}" | sed -n 's/^Inst \([^ ]*\).*/\1/p' >>"$record/packages"
 apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -142,11 +142,18 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   done
   run -2 --separate-stderr "$COLLECTOR" run "$BATS_TEST_TMPDIR/none.json"
   [[ $stderr == *"cannot open '$BATS_TEST_TMPDIR/none.json': No such file or directory" ]]
+  run -2 --separate-stderr "$COLLECTOR" run configs/smoke.json --contenders=c,nod --dry-run
+  [[ $stderr == "collector: configs/smoke.json: contenders: there is no 'nod' in configs/contenders; there are: bun, "* ]]
+  run -2 --separate-stderr "$COLLECTOR" run configs/smoke.json --scenarios=quik --dry-run
+  [[ $stderr == "collector: configs/smoke.json: scenarios: there is no 'quik' in configs/scenarios; there are: burst, "* ]]
+  echo '{"name": "x", "contract": 1, "comand": ["x"], "title": "X"}' >"$bad"
+  run -2 --separate-stderr "$COLLECTOR" check "$bad"
+  [ "$stderr" = "collector: $bad: comand: unknown field" ]
   echo '{"name": "x", "contract": 1, "command": ["x"]}' >"$bad"
   run -2 --separate-stderr "$COLLECTOR" check "$bad"
   [[ $stderr == "collector: $bad: command[0]: must be a path that begins with"* ]]
   run -2 --separate-stderr "$COLLECTOR" run configs/smoke.json --contenders c,nobody
-  [[ $stderr == *"configs/contenders/nobody.json"* ]]
+  [[ $stderr == *"there is no 'nobody' in configs/contenders"* ]]
 }
 
 @test "a dry run tells order, counts and time, and runs nothing" {
@@ -403,9 +410,15 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
 @test "a full disk: one line, what was measured before stays whole" {
   needs_cgroups
   mkdir "$BATS_TEST_TMPDIR/disk"
-  mount -t tmpfs -o size=64k tmpfs "$BATS_TEST_TMPDIR/disk" 2>/dev/null || skip "may not mount"
+  mount -t tmpfs -o size=16m tmpfs "$BATS_TEST_TMPDIR/disk" 2>/dev/null || skip "may not mount"
   local status=0
-  "$COLLECTOR" run "$(plan_with c)" --repetitions 30 --quiet --out "$BATS_TEST_TMPDIR/disk/out" >"$BATS_TEST_TMPDIR/log" 2>&1 || status=$?
+  "$COLLECTOR" run "$(plan_with c)" --repetitions 30 --quiet --out "$BATS_TEST_TMPDIR/disk/out" >"$BATS_TEST_TMPDIR/log" 2>&1 &
+  local collector=$!
+  pids+=("$collector")
+  # somebody else fills it while the plan is played
+  wait_for test -s "$BATS_TEST_TMPDIR/disk/out/runs.jsonl"
+  run -1 dd if=/dev/zero of="$BATS_TEST_TMPDIR/disk/fill" bs=4k
+  wait "$collector" || status=$?
   cp -r "$BATS_TEST_TMPDIR/disk/out" "$out"
   umount "$BATS_TEST_TMPDIR/disk"
   [ "$status" -eq 1 ]
@@ -482,6 +495,8 @@ is_under_way() { # PID: it has made its working folder, so it listens to signals
   run -1 "$COLLECTOR" run --resume "$out" --quiet
   [ "$output" = "collector: $out: was begun on another machine or kernel: run the plan again instead" ]
   run -2 "$COLLECTOR" run --resume "$BATS_TEST_TMPDIR/none"
+  run -2 "$COLLECTOR" run --resume "$out" --sessions 3
+  [[ $output == *"--resume goes on with the plan of its folder as it is"* ]]
   jq '.seed = 2' "$out/plan.json" >"$BATS_TEST_TMPDIR/changed" && cp "$BATS_TEST_TMPDIR/changed" "$out/plan.json"
   run -2 "$COLLECTOR" run --resume "$out"
   [[ $output == *"the file was changed"* ]]
@@ -544,8 +559,10 @@ remove_containers() {
   jq '.placement = "split" | .limits = {}' "$plan" >"$work/split.json"
 
   # the contender's CPU must not be the collector's
-  run -1 taskset -c 0,1 "$COLLECTOR" run "$work/split.json" --out "$out" --listen "$socket" --mock-control "$control"
-  [[ $output == *"contender 'c' may use CPUs 1, the collector 0-1: placement 'split' needs them apart"* ]]
+  run -1 "$COLLECTOR" run "$work/split.json" --out "$out" --listen "$socket" --mock-control "$control"
+  [[ $output == *"the collector may use all CPUs, "*": placement 'split' needs some that are the contenders' alone"* ]]
+  run -1 taskset -c 1 "$COLLECTOR" run "$work/split.json" --out "$out" --listen "$socket" --mock-control "$control"
+  [[ $output == *"contender 'c' may use CPUs 1, the collector 1: placement 'split' needs them apart"* ]]
 
   run -0 taskset -c 0 "$COLLECTOR" run "$work/split.json" --out "$out" --listen "$socket" --mock-control "$control"
   is '.mode == "container" and .outcome == "ok" and .limits.in_force.cpus == "1"' "$out/runs.jsonl"
