@@ -157,8 +157,8 @@ static int run(int argc, char **argv)
 		case OUT:
 			options.out = optarg;
 			break;
-		case RESUME:
-			options.resume = optarg;
+		case RESUME: /* empty: none, as compose gives it */
+			options.resume = *optarg ? optarg : NULL;
 			break;
 		case DRY_RUN:
 			options.dry_run = true;

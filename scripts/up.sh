@@ -5,7 +5,7 @@
 #
 # Settings, from the environment or the file .env: PLAN (a file below configs/), CONTENDERS, SESSIONS,
 # SCENARIOS, REPETITIONS, TTFT_MS, TOKENS_PER_S, MEMORY, CPU_QUOTA (instead of the plan's), CONTENDER
-# (manifest of a contender of one's own), and those of .env.example.
+# (manifest of a contender of one's own), RESUME (a folder of results to go on with), and those of .env.example.
 set -euo pipefail
 usage="usage: up.sh [--images-only]; settings come from the environment or .env: see .env.example"
 here=$(cd "$(dirname "$0")" && pwd)
@@ -66,6 +66,9 @@ check_results() {
   results=${results:-results}
   [ ! -e "$results" ] || [ -w "$results" ] ||
     die "results folder '$results' may not be written to: mend that, or choose another with TURNMETER_RESULTS"
+  resume=$(setting RESUME)
+  [ -z "$resume" ] || [ -f "$results/$resume/plan.json" ] ||
+    usage_error "RESUME: must name a folder below '$results' with a plan.json, is '$resume'"
 }
 
 # A contender of one's own is described by a JSON file, which these scripts read with jq.
@@ -313,6 +316,10 @@ done
 trap - INT TERM
 if [ $status -eq 1 ]; then
   "${compose[@]}" logs --no-log-prefix --tail 3 mockllm >&2 || true
+fi
+if [ -n "$resume" ]; then
+  say "report: $results/$resume/report.html"
+  exit $status
 fi
 newest=$(find "$results" -mindepth 1 -maxdepth 1 -type d -newer "$build/up.begun" | sort | tail -n 1)
 [ -z "$newest" ] || say "report: $newest/report.html"

@@ -8,7 +8,7 @@ setup_file() {
   cd "$BATS_TEST_DIRNAME/.." || return
   export ROOT=$PWD
   # Settings of whoever runs the tests must not decide them.
-  unset PLAN CONTENDERS SESSIONS REPETITIONS CONTENDER BASE_IMAGE BUILD_IMAGE COMPOSE_FILE COMPOSE_PROJECT_NAME
+  unset PLAN CONTENDERS SESSIONS SCENARIOS REPETITIONS CONTENDER RESUME BASE_IMAGE BUILD_IMAGE COMPOSE_FILE COMPOSE_PROJECT_NAME
   unset TURNMETER_MEMORY TURNMETER_RESULTS TURNMETER_CPUS_INSTRUMENT TURNMETER_CPUS_CONTENDER
   if docker compose version >/dev/null 2>&1; then
     docker compose --env-file /dev/null -f docker-compose.yml --profile all config --format json >"$BATS_FILE_TMPDIR/config.json"
@@ -18,7 +18,7 @@ setup_file() {
 setup() {
   cd "$ROOT" || return
   config=$BATS_FILE_TMPDIR/config.json
-  unset PLAN CONTENDERS SESSIONS REPETITIONS CONTENDER BASE_IMAGE BUILD_IMAGE
+  unset PLAN CONTENDERS SESSIONS SCENARIOS REPETITIONS CONTENDER RESUME BASE_IMAGE BUILD_IMAGE
 }
 
 needs_compose() {
@@ -332,6 +332,7 @@ SESSIONS=1,x|SESSIONS: must be whole numbers from 1 on, separated by commas, is 
 SESSIONS=1,,2|SESSIONS: must be whole numbers from 1 on, separated by commas, is '1,,2'
 SESSIONS=0|SESSIONS: must be whole numbers from 1 on, separated by commas, is '0'
 REPETITIONS=-1|REPETITIONS: must be whole numbers from 1 on, separated by commas, is '-1'
+RESUME=none|RESUME: must name a folder below 'results' with a plan.json, is 'none'
 SCENARIOS=quik|SCENARIOS: 'quik' is no scenario; there are: burst, long-history, one, quick, smoke
 CONTENDER=none.json|CONTENDER: none.json: no such manifest
 TABLE
