@@ -21,7 +21,7 @@
  */
 #define EMBED(name, files)                                                                         \
 	__asm__(".pushsection .rodata\n" #name ":\n" files ".byte 0\n.popsection\n");              \
-	extern const char name[] __attribute__((visibility("hidden")))
+	extern __attribute__((visibility("hidden"))) const char name[]
 #define PAGE_FILE(file) ".incbin \"collector/page/" file "\"\n"
 
 EMBED(page_template, PAGE_FILE("template.html"));

@@ -21,7 +21,7 @@ mmdebstrap --quiet --mode=$mode --variant=extract --architectures="$arch" \
   --aptopt='APT::Install-Recommends "false"' \
   --include="$(IFS=,; echo "${packages[*]}")" trixie "$dir" "deb $mirror trixie main"
 # QEMU would take these for the machine's own
-rm -rf "$dir/dev"
+rm -rf "${dir:?}/dev"
 # libc and base packages come with these links; a set without base-files has to make them
 for name in lib bin sbin; do
   [ -e "$dir/$name" ] || ln -s "usr/$name" "$dir/$name"
