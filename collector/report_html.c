@@ -21,9 +21,10 @@
  */
 #define EMBED(name, files)                                                                         \
 	__asm__(".pushsection .rodata\n" #name ":\n" files ".byte 0\n.popsection\n");              \
-	extern __attribute__((visibility("hidden"))) const char name[]
+	extern const char name[] /* NOLINT(bugprone-macro-parentheses): a declarator */
 #define PAGE_FILE(file) ".incbin \"collector/page/" file "\"\n"
 
+#pragma GCC visibility push(hidden)
 EMBED(page_template, PAGE_FILE("template.html"));
 EMBED(page_style, PAGE_FILE("page.css"));
 EMBED(page_plot, PAGE_FILE("plot.js"));
@@ -39,6 +40,7 @@ EMBED(page_script,
 	PAGE_FILE("figures.js")
 	PAGE_FILE("sections.js")
 	PAGE_FILE("page.js"));
+#pragma GCC visibility pop
 /* clang-format on */
 
 enum { WORDS_MAX = 1 << 28 };
