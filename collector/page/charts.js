@@ -1,7 +1,10 @@
 // The charts, by Observable Plot: each returns pictures [{svg, title}] for cells of one setting.
 'use strict';
 
+const LINES_LEFT = 52;
 const LABEL_WIDTH = 118;
+const ROWS_LEFT = 132;
+const ROWS_RIGHT = 92;
 const LABEL_GAP = 14;
 const SYMBOL_SIZE = 4.5;
 
@@ -51,18 +54,30 @@ function tickWords(value) {
 	return value >= 10_000 ? THOUSANDS.format(value) : String(value);
 }
 
-// Ticks at the numbers of sessions that were measured, where there is room for them.
-function sessionsAxis(counts, width) {
+// Ticks at the numbers of sessions that were measured.
+function sessionsAxis(counts) {
 	const lo = counts[0];
 	const hi = counts[counts.length - 1];
 	const pad = hi > lo ? (hi / lo) ** 0.05 : 2;
-	const domain = [lo / pad, hi * pad];
-	const place = (n) => (Math.log(n / domain[0]) / Math.log(domain[1] / domain[0])) * width;
-	const ticks = [];
-	for (const n of [...counts].reverse()) {
-		if (!ticks.length || place(ticks[0]) - place(n) >= 36) ticks.unshift(n);
+	return { type: 'log', domain: [lo / pad, hi * pad], ticks: counts };
+}
+
+const CHARACTER_WIDTH = 7.2;
+
+// Ticks whose labels have room on `width`: the ends first, then whole decades, then the others.
+function roomy({ type, domain, ticks }, width) {
+	const [lo, hi] = domain;
+	const share = (value) =>
+		type === 'log' ? Math.log(value / lo) / Math.log(hi / lo) : (value - lo) / (hi - lo);
+	const half = (tick) => (tickWords(tick).length * CHARACTER_WIDTH) / 2 + 4;
+	const rank = (tick) =>
+		tick === ticks[0] || tick === ticks.at(-1) ? 0 : Math.log10(tick) % 1 === 0 ? 1 : 2;
+	const kept = [];
+	for (const tick of [...ticks].sort((a, b) => rank(a) - rank(b))) {
+		const free = (other) => Math.abs(share(tick) - share(other)) * width >= half(tick) + half(other);
+		if (kept.every(free)) kept.push(tick);
 	}
-	return { type: 'log', domain, ticks };
+	return kept.sort((a, b) => a - b);
 }
 
 // The scale of an axis; its ticks are marks, since Plot leaves out labels of logarithmic ones.
@@ -70,7 +85,8 @@ function scaleOf({ type, domain }) {
 	return { type, domain, axis: null };
 }
 
-function axisBelow({ ticks }, label) {
+function axisBelow(axis, label, width) {
+	const ticks = roomy(axis, width);
 	return [
 		Plot.gridX(ticks),
 		Plot.axisX(ticks, {
@@ -222,7 +238,8 @@ function linesChart({ label, unit, series, raw, width, height = 330 }) {
 	const counts = [...new Set(points.map((point) => point.x))].sort((a, b) => a - b);
 	const banded = points.filter((point) => known(point.top));
 	const ranged = points.filter((point) => known(point.lo) && point.lo < point.hi);
-	const across = sessionsAxis(counts, width - 52 - LABEL_WIDTH);
+	const inner = width - LINES_LEFT - LABEL_WIDTH;
+	const across = sessionsAxis(counts);
 	const up = valueAxis([
 		...points.flatMap((point) => [point.y, point.lo, point.hi, point.top].filter(known)),
 		...raw.map((point) => point.y),
@@ -230,7 +247,7 @@ function linesChart({ label, unit, series, raw, width, height = 330 }) {
 	const svg = Plot.plot({
 		width,
 		height,
-		marginLeft: 52,
+		marginLeft: LINES_LEFT,
 		marginRight: LABEL_WIDTH,
 		marginTop: 26,
 		marginBottom: 40,
@@ -239,7 +256,7 @@ function linesChart({ label, unit, series, raw, width, height = 330 }) {
 		y: scaleOf(up),
 		...scalesOf(drawn.map((one) => one.contender)),
 		marks: [
-			axisBelow(across, 'concurrent sessions'),
+			axisBelow(across, 'concurrent sessions', inner),
 			axisLeft(up, unit),
 			Plot.areaY(banded, {
 				x: 'x',
@@ -300,8 +317,8 @@ function rowsChart({ label, unit, points, raw, width }) {
 	const svg = Plot.plot({
 		width,
 		height: 30 * names.length + 62,
-		marginLeft: 132,
-		marginRight: 92,
+		marginLeft: ROWS_LEFT,
+		marginRight: ROWS_RIGHT,
 		marginTop: 8,
 		marginBottom: 40,
 		style: { fontSize: '12px', fontFamily: 'inherit' },
@@ -309,7 +326,7 @@ function rowsChart({ label, unit, points, raw, width }) {
 		y: { type: 'band', domain: names, axis: null },
 		...scalesOf(names),
 		marks: [
-			axisBelow(axis, unit),
+			axisBelow(axis, unit, width - ROWS_LEFT - ROWS_RIGHT),
 			namesLeft(),
 			raw.length
 				? rawPoints(
@@ -370,15 +387,15 @@ function stacksChart({ label, unit, rows, width }) {
 	const svg = Plot.plot({
 		width,
 		height: 30 * rows.length + 58,
-		marginLeft: 132,
-		marginRight: 92,
+		marginLeft: ROWS_LEFT,
+		marginRight: ROWS_RIGHT,
 		marginTop: 4,
 		marginBottom: 40,
 		style: { fontSize: '12px', fontFamily: 'inherit' },
 		x: scaleOf(axis),
 		y: { type: 'band', domain: rows.map((row) => row.contender), axis: null },
 		marks: [
-			axisBelow(axis, unit),
+			axisBelow(axis, unit, width - ROWS_LEFT - ROWS_RIGHT),
 			namesLeft(),
 			Plot.barX(bars, { y: 'contender', x1: 'x1', x2: 'x2', fill: 'colour', insetTop: 4, insetBottom: 4 }),
 			Plot.text(rows, {

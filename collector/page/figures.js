@@ -405,6 +405,19 @@ function sizes() {
 		);
 }
 
+// Images of which sizes are missing, each reason once.
+function unmeasuredImages() {
+	const machine = summary.environment?.contenders ?? {};
+	const reasons = new Map();
+	for (const name of contenders) {
+		const why = machine[name]?.image_bytes_missing;
+		if (why && state.contenders.has(name)) reasons.set(why, [...(reasons.get(why) ?? []), name]);
+	}
+	if (!reasons.size) return null;
+	const words = [...reasons].map(([why, names]) => `${names.map(titleOf).join(', ')} (${clean(why)})`);
+	return el('p', { class: 'note' }, `No sizes of images: ${words.join('; ')}`);
+}
+
 function sizesFigure() {
 	const rows = sizes();
 	const kinds = [...new Set(rows.map((row) => row.kind))];
@@ -446,6 +459,7 @@ function sizesFigure() {
 			},
 		],
 		rows,
+		after: unmeasuredImages(),
 	});
 }
 

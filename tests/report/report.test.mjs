@@ -229,6 +229,14 @@ test('parts of the memory, sizes, times the floor, hypotheses, outcomes and excl
 				.map(([name, , size]) => [name, size]),
 			summary.plan.contenders.map(({ name }) => [name, mib(machine[name].artifact_bytes)]),
 		);
+		assert.deepEqual(
+			sizes
+				.filter(([, what]) => what === 'image, compressed above base')
+				.map(([name, , size]) => [name, size]),
+			['c', 'node', 'bun'].map((name) => [name, mib(machine[name].image_bytes.compressed_above_base)]),
+		);
+		const without = await page.innerText('#figure-sizes > .note');
+		assert.equal(without, 'No sizes of images: Floor (this image was not measured)');
 	});
 	await on('mixed', async (page, summary) => {
 		const hypotheses = await texts(page, 'section[aria-labelledby=hypotheses]');
@@ -733,6 +741,33 @@ test('charts have no value that is none', async () => {
 				assert.doesNotMatch(markup, /NaN|Infinity|undefined/);
 			}
 		});
+	}
+});
+
+test('labels of an axis do not run into each other', async () => {
+	for (const viewport of [
+		{ width: 1280, height: 1000 },
+		{ width: 390, height: 844 },
+	]) {
+		const overlaps = (charts) =>
+			charts.flatMap((chart) => {
+				const labels = [...chart.querySelectorAll('[data-mark="x-axis tick label"] text')];
+				const boxes = labels.map((label) => label.getBoundingClientRect()).sort((a, b) => a.x - b.x);
+				return boxes
+					.slice(1)
+					.filter((box, i) => box.x < boxes[i].right)
+					.map(() => chart.ariaLabel);
+			});
+		for (const name of ['several', 'large', 'mixed']) {
+			await on(
+				name,
+				async (page) => {
+					assert.ok((await page.locator('[data-mark="x-axis tick label"] text').count()) > 4);
+					assert.deepEqual(await page.$$eval('.chart', overlaps), []);
+				},
+				{ viewport },
+			);
+		}
 	}
 });
 
