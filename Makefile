@@ -443,6 +443,15 @@ vm-check:
 	@scripts/deps.sh vm
 	@BUILD=$(BUILD) scripts/vm/check.sh $(or $(ARCH),amd64)
 
+## check-machines: all that takes an emulated machine or the images of both platforms, an hour or more
+.PHONY: check-machines
+check-machines:
+	@$(MAKE) --no-print-directory unit-arm64
+	@$(MAKE) --no-print-directory vm-check ARCH=amd64
+	@$(MAKE) --no-print-directory vm-check ARCH=arm64
+	@$(MAKE) --no-print-directory images
+	@$(MAKE) --no-print-directory images-check
+
 ## clean: remove what was built; with IMAGES=1 the containers, images and engine data too
 .PHONY: clean
 clean:
