@@ -22,33 +22,40 @@ unpacked() { # IMAGE: bytes, as `docker images` says
 
 # The files of an archive's layers, in the order of the image's.
 archived_layers() { # FOLDER
+  [ "$(grep -o '"Layers"' "$1/manifest.json" | wc -l)" -eq 1 ] || die "an archive of one image holds several"
   tr -d '[:space:]' <"$1/manifest.json" | sed 's/.*"Layers":\[\([^]]*\)\].*/\1/' | tr -d '"' | tr , '\n'
+}
+
+kept() { # DIGEST: its file in the cache
+  echo "$cache/$1.gzip"
 }
 
 compress() { # FILE DIGEST: into the cache
   gzip -n -c <"$1" | wc -c >"$cache/$2.new.$$"
-  mv "$cache/$2.new.$$" "$cache/$2"
+  mv "$cache/$2.new.$$" "$(kept "$2")"
 }
 
 # Puts the compressed sizes of an image's layers into the cache, where they are not there yet.
 measure() { # IMAGE
   local work digest file left=0
   while read -r digest; do
-    [ -s "$cache/$digest" ] || left=$((left + 1))
+    [ -s "$(kept "$digest")" ] || left=$((left + 1))
   done < <(layers_of "$1")
   [ "$left" -gt 0 ] || return 0
   work=$(mktemp -d "$cache/work.XXXXXX")
-  docker save "$1" | tar -x -C "$work"
+  # by its ID: by a name without a tag all of that name would come
+  docker save "$(docker image inspect --format '{{.Id}}' "$1")" | tar -x -C "$work"
+  archived_layers "$work" >"$work/files"
   while read -r digest file; do
-    [ -s "$cache/$digest" ] || compress "$work/$file" "$digest"
-  done < <(paste -d ' ' <(layers_of "$1") <(archived_layers "$work"))
+    [ -s "$(kept "$digest")" ] || compress "$work/$file" "$digest"
+  done < <(layers_of "$1" | paste -d ' ' - "$work/files")
   rm -rf "$work"
 }
 
 compressed() { # of the layers on stdin
   local digest sum=0
   while read -r digest; do
-    sum=$((sum + $(cat "$cache/$digest")))
+    sum=$((sum + $(cat "$(kept "$digest")")))
   done
   echo "$sum"
 }

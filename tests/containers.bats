@@ -261,6 +261,10 @@ TABLE
     done
     jq -n --arg layers "$layers" '[{Config: "x.json", RepoTags: ["x:latest"], Layers: ($layers | split(" ") | map(. + "/layer.tar"))}]' \
       >"$folder/$image.d/manifest.json"
+    tar -c -C "$folder/$image.d" . >"$folder/id-$image.tar"
+    # by its name an older image of the same name comes with it
+    jq '. + [{Config: "old.json", RepoTags: ["x:old"], Layers: ["old/layer.tar"]}]' "$folder/$image.d/manifest.json" >"$folder/both.json"
+    cp "$folder/both.json" "$folder/$image.d/manifest.json"
     tar -c -C "$folder/$image.d" . >"$folder/$image.tar"
   done <<'TABLE'
 debian 100 base
@@ -272,8 +276,9 @@ TABLE
 #!/bin/sh
 cd "$FAKE_IMAGES" || exit 1
 for last; do :; done
-[ -e "$last.size" ] || exit 1
+[ -e "$last.size" ] || [ -e "$last.tar" ] || exit 1
 case "$*" in
+*Id*) echo "id-$last" ;;
 *Layers*) cat "$last.layers" ;;
 *Size*) cat "$last.size" ;;
 save*) cat "$last.tar" ;;
