@@ -359,7 +359,8 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   needs_cgroups
   run -3 "$COLLECTOR" run tests/wrong-agents/plan.json --quiet --out "$out"
   local records=$BATS_TEST_TMPDIR/records
-  jq -c 'select(.warm_up | not)' "$out/runs.jsonl" >"$records"
+  # the last of each: what a busy machine spoilt was run again
+  jq -cs 'map(select(.warm_up | not)) | group_by(.contender) | map(last) | .[]' "$out/runs.jsonl" >"$records"
   [ "$(wc -l <"$records")" -eq 12 ]
   is '.valid' "$records"
   found() { # CONTENDER OUTCOME PATTERN
