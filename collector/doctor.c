@@ -74,7 +74,7 @@ static void watch_cpus(struct doctor *doctor, int64_t watch_ns)
 /* Of the folder, or of the one that it will be made in. */
 static int64_t disk_free(const char *folder)
 {
-	auto_free char *path = xstrdup(folder);
+	auto_free char *path = xstrdup(*folder ? folder : ".");
 	struct statvfs status;
 	while (statvfs(path, &status)) {
 		char *slash = strrchr(path, '/');

@@ -158,6 +158,8 @@ static void change(json_t *object, const char *field, json_t *value, const char 
 {
 	const json_t *old = json_object_get(object, field);
 	bool same = old ? json_equal(old, value) : json_is_null(value);
+	if (json_is_number(old) && json_is_number(value))
+		same = json_number_value(old) == json_number_value(value);
 	if (!same)
 		json_set(changed, option, json_text(text, SIZE_MAX));
 	json_set(object, field, value);

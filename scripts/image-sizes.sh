@@ -93,7 +93,7 @@ for pair in "$@"; do
   done
   printf '%s\n  "%s": {"image": "%s",\n   "image_bytes": {"compressed": %s, "unpacked": %s, "compressed_above_base": %s, "unpacked_above_base": %s, "compressed_own_layers": %s},\n   "image_layers": {"all": %s, "above_base": %s, "own": %s}}' \
     "$separator" "${pair%%=*}" "$image" "$(printf '%s\n' "${all[@]}" | compressed)" "$(unpacked "$image")" \
-    "$(printf '%s\n' "${above[@]}" | compressed)" "$unpacked_above" "$([ ${#own[@]} -eq 0 ] || printf '%s\n' "${own[@]}" | compressed)" \
+    "$(printf '%s\n' "${above[@]}" | compressed)" "$unpacked_above" "$({ [ ${#own[@]} -eq 0 ] || printf '%s\n' "${own[@]}"; } | compressed)" \
     "${#all[@]}" "${#above[@]}" "${#own[@]}"
   separator=,
 done

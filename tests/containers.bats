@@ -271,6 +271,7 @@ debian 100 base
 a 250 base shared one
 b 300 base shared two
 foreign 70 other
+bare 180 base shared
 TABLE
   cat >"$BATS_TEST_TMPDIR/bin/docker" <<'FAKE'
 #!/bin/sh
@@ -286,7 +287,7 @@ esac
 FAKE
   chmod +x "$BATS_TEST_TMPDIR/bin/docker"
   export FAKE_IMAGES=$folder PATH=$BATS_TEST_TMPDIR/bin:$PATH
-  run -0 scripts/image-sizes.sh "$BATS_TEST_TMPDIR/cache" debian a=a a-again=a b=b mine=foreign
+  run -0 scripts/image-sizes.sh "$BATS_TEST_TMPDIR/cache" debian a=a a-again=a b=b mine=foreign bare=bare
   echo "$output"
   packed() {
     local layer sum=0
@@ -307,6 +308,8 @@ FAKE
   expected a-again a "base shared one" 250 "shared one" 150 one
   expected b b "base shared two" 300 "shared two" 200 two
   expected mine foreign other 70 other 70 other
+  # the program comes from a mounted folder: no layer is its own
+  expected bare bare "base shared" 180 shared 80 ""
   jq -e --argjson base "$(packed base)" '.base == {image: "debian", unpacked: 100, compressed: $base}' <<<"$output"
   # what was measured is kept, and nothing else
   [ "$(find "$BATS_TEST_TMPDIR/cache" -type f | wc -l)" -eq 5 ]

@@ -103,8 +103,11 @@ static void send_request(struct exchange *exchange)
 	exchange->size = head->length + own_length + body;
 	while (exchange->sent < exchange->size) {
 		size_t count = request_vectors(exchange, head, own, own_length, vectors);
-		ssize_t sent = connection_send(
-			&exchange->connection, vectors, count, count == VECTORS_MAX);
+		size_t offered = 0;
+		for (size_t i = 0; i < count; i++)
+			offered += vectors[i].iov_len;
+		ssize_t sent = connection_send(&exchange->connection, vectors, count,
+			exchange->sent + offered < exchange->size);
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0) {
@@ -198,7 +201,7 @@ static void close_connection(struct exchange *exchange)
 {
 	connection_close(&exchange->connection);
 	exchange->ready = 0;
-	exchange->used = exchange->astray = false;
+	exchange->used = false;
 }
 
 /* Whether the request goes on at the address that the answer points to. */
@@ -213,7 +216,6 @@ static bool follow(struct exchange *exchange, const char *location)
 	}
 	if (!target_is_same_origin(target, target_of(exchange)))
 		close_connection(exchange);
-	exchange->astray = !target_is_same_origin(target, &exchange->transport->target);
 	drop_target(exchange);
 	exchange->target = target;
 	exchange->redirects++;
@@ -298,13 +300,13 @@ static int open_connection(struct exchange *exchange, struct error *err)
 	return 0;
 }
 
-/* Nothing could be sent: whether the host has another address to try. */
+/* Nothing could be sent on a new connection: whether the host has another address to try. */
 static bool has_next_address(const struct exchange *exchange)
 {
 	const struct addrinfo *address;
 	struct target *target = target_of(exchange);
 	struct error err;
-	return !target->tls && !exchange->sent &&
+	return !target->tls && !exchange->sent && !exchange->used &&
 	       !target_look_up(target, exchange->address + 1, &address, &err) && address;
 }
 
@@ -339,9 +341,11 @@ void exchange_start(struct exchange *exchange, const struct history *history)
 	exchange->redirects = 0;
 	exchange->replaced = false;
 	exchange->address = exchange->transport->address;
-	drop_target(exchange);
-	if (exchange->astray)
+	/* A redirect's connection may lead elsewhere, where the key must not go. */
+	if (exchange->target &&
+		!target_is_same_origin(exchange->target, &exchange->transport->target))
 		close_connection(exchange);
+	drop_target(exchange);
 	begin(exchange);
 }
 

@@ -54,7 +54,6 @@ struct exchange {
 	uint32_t ready;        /* events of it that are not yet served */
 	bool opening;          /* it is being made */
 	bool used;             /* it carried an answer before this one */
-	bool astray;           /* it does not lead to the usual server */
 	bool replaced;         /* by this request, as it was kept and turned out to be closed */
 	int send_errno;        /* why no more of the request could be sent, or 0 */
 	size_t sent, size;     /* bytes of the request, head and body */

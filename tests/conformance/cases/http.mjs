@@ -341,6 +341,19 @@ export default [
 		},
 	},
 	{
+		name: 'http/redirect-elsewhere',
+		about: 'the key is not sent where a redirect leads, and the next turn goes home again',
+		async run({ check, start, server }) {
+			const answers = [redirect(307, `http://localhost:${server.port}/v1/chat/completions`), stream(...EVENTS), final()];
+			server.answers = (number) => answers[number - 1];
+			const result = await start().ended;
+			check.equal(result.exit?.code, 0, 'exit code');
+			const seen = server.requests.map(({ headers }) => [headers.host, headers.authorization ?? 'none']);
+			const home = `127.0.0.1:${server.port}`, key = seen[0]?.[1];
+			check.equal(seen, [[home, key], [`localhost:${server.port}`, 'none'], [home, key]], 'Host and Authorization');
+		},
+	},
+	{
 		name: 'http/redirect-302',
 		about: '302 on a POST is refused',
 		answers: [redirect(302, '/elsewhere')],
