@@ -497,7 +497,8 @@ static int bench_quiet(const struct options *options, bool *pass, struct error *
 				"%.1f%%): "
 				"%s\n",
 				steal_percent(&measured), steal_percent_max,
-				attempt == ATTEMPTS ? "a miss need not be the mock's" : "played again");
+				attempt == ATTEMPTS ? "a miss need not be the mock's"
+						    : "played again");
 		json_decref(measured.ledger);
 		if (result || quiet || attempt == ATTEMPTS)
 			return result;

@@ -344,13 +344,19 @@ export default [
 		name: 'http/redirect-elsewhere',
 		about: 'the key is not sent where a redirect leads, and the next turn goes home again',
 		async run({ check, start, server }) {
-			const answers = [redirect(307, `http://localhost:${server.port}/v1/chat/completions`), stream(...EVENTS), final()];
+			// There it is asked once more, and the connection kept for that is closed.
+			const answers = [redirect(307, `http://localhost:${server.port}/v1/chat/completions`), redirect(307, '/v1/again'), [CLOSE], stream(...EVENTS), final()];
 			server.answers = (number) => answers[number - 1];
 			const result = await start().ended;
 			check.equal(result.exit?.code, 0, 'exit code');
-			const seen = server.requests.map(({ headers }) => [headers.host, headers.authorization ?? 'none']);
-			const home = `127.0.0.1:${server.port}`, key = seen[0]?.[1];
-			check.equal(seen, [[home, key], [`localhost:${server.port}`, 'none'], [home, key]], 'Host and Authorization');
+			const home = `127.0.0.1:${server.port}`, hosts = new Map();
+			for (const { headers, connection } of server.requests) {
+				check.equal(headers.authorization !== undefined, headers.host === home, `key at ${headers.host}`);
+				check.equal(headers.host, hosts.get(connection) ?? headers.host, `Host on connection ${connection}`);
+				hosts.set(connection, headers.host);
+			}
+			check.equal(server.requests[1]?.headers.host, `localhost:${server.port}`, 'Host after the redirect');
+			check.equal(server.requests.at(-1)?.headers.host, home, 'Host of the next turn');
 		},
 	},
 	{
