@@ -38,7 +38,7 @@ static int check_url(const char *url, struct error *err)
 {
 	struct target target;
 	struct error reason;
-	if (target_init(&target, url, &reason) || strpbrk(url, "?#"))
+	if (strpbrk(url, "?#") || target_init(&target, url, &reason))
 		return error_set(err, 0,
 			"OPENAI_BASE_URL: must be an http:// or https:// URL without a query, is "
 			"'%.200s'",

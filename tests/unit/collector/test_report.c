@@ -295,8 +295,8 @@ static void the_page_has_words_without_a_script(void **state)
 	assert_non_null(words);
 	*strstr(words, "</noscript>") = '\0';
 	static const char *const parts[] = {
-		"\nc                                 3        –      –      2.48   best    3.52   "
-		"best      1.04   best  8/8\n",
+		("\nc                                 3        –      –      2.48   best    3.52   "
+		 "best      1.04   best  8/8\n"),
 		"supported  C needs at most half of Node&#39;s memory",
 		"late_self: the mock was late by its own doing, p99 812 us, bound 500 us",
 		"?[31m&lt;b&gt;expected&lt;/b&gt;",
