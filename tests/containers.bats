@@ -10,6 +10,10 @@ setup_file() {
   # Settings of whoever runs the tests must not decide them.
   unset PLAN CONTENDERS SESSIONS SCENARIOS REPETITIONS CONTENDER RESUME BASE_IMAGE BUILD_IMAGE COMPOSE_FILE COMPOSE_PROJECT_NAME
   unset TURNMETER_MEMORY TURNMETER_RESULTS TURNMETER_CPUS_INSTRUMENT TURNMETER_CPUS_CONTENDER
+  # A bare machine gets Docker as `make up` gives it.
+  if ! docker compose version >/dev/null 2>&1 && [ "$(id -u)" -eq 0 ] && [ -e /etc/debian_version ]; then
+    scripts/setup.sh >"$BATS_FILE_TMPDIR/setup.log" 2>&1 || return
+  fi
   if docker compose version >/dev/null 2>&1; then
     docker compose --env-file /dev/null -f docker-compose.yml --profile all config --format json >"$BATS_FILE_TMPDIR/config.json"
   fi
