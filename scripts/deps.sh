@@ -50,10 +50,4 @@ if [ "$(id -u)" -ne 0 ]; then
   echo "missing packages; install them with: sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
   exit 1
 fi
-echo "installing Debian packages: ${missing[*]} (undo: make unsetup)" >&2
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
-record=/var/lib/turnmeter-setup # as scripts/setup.sh keeps it
-mkdir -p "$record"
-apt-get install --simulate --no-install-recommends "${missing[@]}" | sed -n 's/^Inst \([^ ]*\).*/\1/p' >>"$record/packages"
-apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+exec "$(dirname "$0")/setup.sh" "${missing[@]}" >&2
