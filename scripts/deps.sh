@@ -34,7 +34,8 @@ provided() {
 
 missing=()
 for set in "$@"; do
-  for package in $(packages_of "$set"); do
+  packages=$(packages_of "$set")
+  for package in $packages; do
     if ! provided "$package"; then
       missing+=("$package")
     fi
