@@ -165,6 +165,8 @@ static json_t *emulation(const struct doctor *doctor)
 static json_t *page_size(const struct doctor *doctor)
 {
 	int64_t bytes = json_integer_value(fact(doctor, "page_bytes"));
+	if (!bytes)
+		return not_told();
 	if (bytes == PAGE_BYTES)
 		return doctor_finding(DOCTOR_OK, xstrdup("4 KiB"), NULL);
 	return doctor_finding(DOCTOR_WARN,

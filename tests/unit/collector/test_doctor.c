@@ -175,6 +175,11 @@ static void pages_64k(struct doctor *d)
 	json_object_set_new(d->machine, "page_bytes", json_integer(65536));
 }
 
+static void pages_unknown(struct doctor *d)
+{
+	json_object_set_new(d->machine, "page_bytes", json_null());
+}
+
 static void kernel_5_18(struct doctor *d)
 {
 	json_object_set_new(d->machine, "kernel", json_string("5.18.3"));
@@ -429,6 +434,7 @@ static void every_branch(void **state)
 			"64 KiB: everything in memory is larger, and memory is "
 			"counted in steps of 4.0 MiB",
 			"same page size", NULL, NULL, pages_64k},
+		{V2, "page-size", "ok", "does not tell", NULL, NULL, NULL, pages_unknown},
 
 		{V2, "proactive-reclaim", "ok", "off", NULL, NULL, NULL, NULL},
 		{V2, "proactive-reclaim", "warn", "DAMON", "damon_reclaim",
