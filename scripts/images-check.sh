@@ -48,7 +48,8 @@ check_programs() { # ARCH
     "$([ "$elf" -gt 0 ] && [ "$wrong" -eq 0 ] && echo true || echo false)" "{\"files\":$elf,\"others\":$wrong}"
   ours=$(find "$work/$arch/files" -type f -path '*/opt/turnmeter/*' -perm /111 | sed 's,.*/,,' | sort -u | jq -R . | jq -c -s .)
   assertion "the suite's programs are there" "$arch" \
-    "$(jq 'contains(["mockllm", "collector", "launcher", "tmtool", "node", "bun", "deno", "agent-rust"])' <<<"$ours")" "$ours"
+    "$(jq '["mockllm", "collector", "launcher", "tmtool", "agent-c", "agent-c-min", "agent-c-dynamic", "agent-floor",
+      "agent-rust", "node", "bun", "deno"] - . == []' <<<"$ours")" "$ours"
   rm -rf "${work:?}/$arch"
 }
 
