@@ -49,6 +49,16 @@ start() {
   fi
 }
 
+# An engine leaves mounts behind: the host's network namespace, held below its exec root, and its data
+# folder over itself where the machine's mounts are private. The latest goes first.
+remove_engine_run() {
+  local mount
+  awk -v run="$engine_run" -v data="$engine_data" '
+    $5 == data || index($5, run "/") == 1 || index($5, data "/") == 1 { print $5 }' /proc/self/mountinfo |
+    tac | while read -r mount; do umount "$mount"; done
+  rm -rf "$engine_run"
+}
+
 # Only what start_* began: a user's own engine is left alone.
 stop() {
   if [ -e "$engine_run/service" ]; then
@@ -69,11 +79,9 @@ stop() {
         sleep 0.2
       done
     fi
-    # where the machine's mounts are private, the engine has mounted its data over themselves
-    while mountpoint -q "$engine_data" && umount --recursive "$engine_data"; do :; done
-    rm -rf "$engine_run"
+    remove_engine_run
   elif is_root; then
-    rm -rf "$engine_run" # the log of one that did not start
+    remove_engine_run # the log of one that did not start
   fi
 }
 
