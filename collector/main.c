@@ -150,7 +150,6 @@ static int run(int argc, char **argv)
 		.table = stdout,
 	};
 	overrides_from_environment(&options.overrides);
-	bool overridden = false;
 	int option;
 	while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
 		switch (option) {
@@ -191,16 +190,20 @@ static int run(int argc, char **argv)
 			if (option < OVERRIDES)
 				return EXIT_USAGE;
 			overrides_set(&options.overrides, (size_t)(option - OVERRIDES), optarg);
-			overridden |= *optarg != '\0';
 		}
 	}
 	struct error err;
 	bool has_plan = optind + 1 == argc;
 	if (!has_plan && (optind != argc || !options.resume))
 		return usage_error("run: needs one PLAN, or --resume DIR (collector run --help)");
-	if (!has_plan && overridden)
-		return usage_error("run: --resume goes on with the plan of its folder as it is: "
-				   "leave out what would change it");
+	const struct override_name *given = has_plan ? NULL : overrides_first(&options.overrides);
+	if (given) {
+		fprintf(stderr,
+			"collector: run: --resume goes on with the plan of its folder as it is: "
+			"leave out what would change it, --%s or the variable %s\n",
+			given->option, given->variable);
+		return EXIT_USAGE;
+	}
 	if (!options.site.listen != !options.site.mock_control)
 		return usage_error("run: --listen and --mock-control go together");
 	options.plan_path = has_plan ? argv[optind] : NULL;
@@ -260,7 +263,8 @@ static int examine(int argc, char **argv)
 	enum { CONTAINERS = OWN_OPTIONS };
 	static const struct option own[] = {{"containers", no_argument, NULL, CONTAINERS}};
 	auto_free struct option *names = all_options(own, sizeof own / sizeof *own);
-	struct doctor doctor = {.root = "", .cgroup_root = "/sys/fs/cgroup", .results = "results"};
+	struct doctor doctor = {.root = "", .cgroup_root = "/sys/fs/cgroup", .results = "results",
+		.in_advance = true};
 	struct plan_overrides overrides;
 	bool json = false;
 	overrides_from_environment(&overrides);

@@ -35,6 +35,12 @@ static const char **member(const struct plan_overrides *overrides, size_t index)
 	return (const char **)((char *)overrides + override_names[index].offset);
 }
 
+static bool is_given(const struct plan_overrides *overrides, size_t index)
+{
+	const char *text = *member(overrides, index);
+	return text && *text;
+}
+
 void overrides_set(struct plan_overrides *overrides, size_t index, const char *text)
 {
 	*member(overrides, index) = text;
@@ -44,6 +50,14 @@ void overrides_from_environment(struct plan_overrides *overrides)
 {
 	for (size_t i = 0; i < override_count; i++)
 		overrides_set(overrides, i, getenv(override_names[i].variable));
+}
+
+const struct override_name *overrides_first(const struct plan_overrides *overrides)
+{
+	for (size_t i = 0; i < override_count; i++)
+		if (is_given(overrides, i))
+			return &override_names[i];
+	return NULL;
 }
 
 void overrides_usage(FILE *out)
@@ -181,7 +195,7 @@ int overrides_of_plan(
 	};
 	for (size_t i = 0; i < override_count; i++) {
 		const char *text = *member(overrides, i);
-		for (size_t k = 0; text && *text && k < sizeof all / sizeof *all; k++) {
+		for (size_t k = 0; is_given(overrides, i) && k < sizeof all / sizeof *all; k++) {
 			if (strcmp(all[k].option, override_names[i].option))
 				continue;
 			auto_free char *name = xasprintf("--%s", all[k].option);

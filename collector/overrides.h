@@ -31,6 +31,8 @@ extern const size_t override_count;
 /* Those of the environment. */
 void overrides_from_environment(struct plan_overrides *overrides);
 void overrides_set(struct plan_overrides *overrides, size_t index, const char *text);
+/* The first that is given, NULL if none is. */
+const struct override_name *overrides_first(const struct plan_overrides *overrides);
 /* The lines of --help. */
 void overrides_usage(FILE *out);
 

@@ -496,11 +496,28 @@ is_under_way() { # PID: it has made its working folder, so it listens to signals
   run -1 "$COLLECTOR" run --resume "$out" --quiet
   [ "$output" = "collector: $out: was begun on another machine or kernel: run the plan again instead" ]
   run -2 "$COLLECTOR" run --resume "$BATS_TEST_TMPDIR/none"
-  run -2 "$COLLECTOR" run --resume "$out" --sessions 3
-  [[ $output == *"--resume goes on with the plan of its folder as it is"* ]]
   jq '.seed = 2' "$out/plan.json" >"$BATS_TEST_TMPDIR/changed" && cp "$BATS_TEST_TMPDIR/changed" "$out/plan.json"
   run -2 "$COLLECTOR" run --resume "$out"
   [[ $output == *"the file was changed"* ]]
+}
+
+@test "--resume without a plan refuses whatever would change it, option or variable, in one line" {
+  local row option variable value count=0
+  mkdir "$out"
+  while read -r option variable value; do
+    for row in "$COLLECTOR run --resume $out --$option $value" "env $variable=$value $COLLECTOR run --resume $out" \
+      "env $variable=$value $COLLECTOR run --resume $out --dry-run"; do
+      # shellcheck disable=SC2086 # words
+      run -2 $row
+      one_line
+      [[ $output == "collector: run: --resume goes on with the plan of its folder as it is: leave out what would change it, --$option or the variable $variable" ]]
+    done
+    # what is empty changes nothing: here it is the folder that is at fault
+    run -2 env "$variable=" "$COLLECTOR" run --resume "$out" "--$option="
+    [[ $output == *"plan.json"* ]]
+    count=$((count + 1))
+  done < <("$COLLECTOR" run --help | sed -n '/^Instead/,$s/^  --\([a-z-]*\) [A-Z]* *\([A-Z_]*\) .*/\1 \2 1/p')
+  [ "$count" -ge 8 ]
 }
 
 @test "a mock that ends is told with its own last words; what was measured stays" {
