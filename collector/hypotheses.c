@@ -1,6 +1,7 @@
 #include "collector/hypotheses.h"
 
 #include "collector/cells.h"
+#include "collector/plan.h"
 #include "collector/stats.h"
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -20,6 +21,7 @@ struct hypothesis {
 	const char *left, *right, *scenario; /* right is NULL: left's median itself */
 	int64_t sessions;
 	const json_t *cells;
+	const char *track; /* the plan's: its cells are of one track */
 };
 
 static const struct json_field cell_fields[] = {
@@ -116,10 +118,12 @@ static int read_checked(const json_t *plan, const json_t *object, size_t i, cons
 	struct hypothesis *out, struct error *err)
 {
 	auto_free char *path = xasprintf("hypotheses[%zu]", i);
-	return read_hypothesis(object, where, path, out, err) ||
-			       check_names(plan, out, where, path, err)
-		       ? -1
-		       : 0;
+	if (read_hypothesis(object, where, path, out, err) ||
+		check_names(plan, out, where, path, err))
+		return -1;
+	const char *track = json_string_value(json_object_get(plan, "track"));
+	out->track = track ? track : PLAN_TRACK;
+	return 0;
 }
 
 static int check_list(const json_t *plan, const char *where, struct error *err)
@@ -146,7 +150,10 @@ int hypotheses_check(const json_t *plan, const char *where, struct error *err)
 	return 0;
 }
 
-/* The cell meant; *why is set where there is none or where the records have two kinds of it. */
+/*
+ * The cell meant: of the plan's track, whatever else the records hold. *why is set where there is
+ * none or where they have two kinds of it.
+ */
 static const struct cell *find_cell(const struct cells *cells, const char *contender,
 	const struct hypothesis *hypothesis, const char **why)
 {
@@ -154,7 +161,8 @@ static const struct cell *find_cell(const struct cells *cells, const char *conte
 	for (size_t i = 0; i < cells->count; i++) {
 		const struct cell *cell = &cells->list[i];
 		if (strcmp(cell->contender, contender) || cell->sessions != hypothesis->sessions ||
-			strcmp(cell->first->scenario, hypothesis->scenario))
+			strcmp(cell->first->scenario, hypothesis->scenario) ||
+			strcmp(cell->first->track, hypothesis->track))
 			continue;
 		if (found) {
 			*why = "measured under more than one set of conditions";

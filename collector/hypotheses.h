@@ -7,7 +7,7 @@
  *  "sessions": 100}, "relation": "<=", "threshold": 0.5}
  *
  * With "right", the ratio left ÷ right is held against the threshold; without it the figure's
- * median, in its own unit.
+ * median, in its own unit. The cells are those of the plan's track.
  */
 #ifndef COLLECTOR_HYPOTHESES_H
 #define COLLECTOR_HYPOTHESES_H

@@ -61,7 +61,7 @@ static const struct json_field agent_fields[] = {{"report", JSON_FIELD_BOOL, tru
 	JSON_AT(struct plan, agent_report), 0, 0, 0, 0, "have contenders report each turn"}};
 
 static const char *const placements[] = {"split", "shared", NULL};
-static const char *const tracks[] = {"shipped", "equalised", NULL};
+static const char *const tracks[] = {PLAN_TRACK, "equalised", NULL};
 
 static const struct json_field plan_fields[] = {
 	{"name", JSON_FIELD_TEXT, false, JSON_AT(struct parts, plan.name), 1, 1000, 0, 0,
@@ -131,7 +131,7 @@ static int read_fields(struct plan *plan, const json_t *object, struct parts *pa
 {
 	*parts = (struct parts){.plan = *plan, .placement = "split"};
 	parts->plan.description = "";
-	parts->plan.track = "shipped";
+	parts->plan.track = PLAN_TRACK;
 	parts->plan.memory_bytes = FACT_MISSING;
 	parts->plan.agent_report = true;
 	if (json_read_struct(object, where, "", plan_fields,

@@ -20,6 +20,8 @@ struct error;
 struct manifest;
 struct scenario;
 
+#define PLAN_TRACK "shipped" /* of a plan that names none */
+
 struct plan_contender {
 	struct manifest *manifest;
 	char *here; /* folder of the manifest's file; NULL in a plan that was read as resolved */

@@ -115,7 +115,10 @@ static void scene_init(struct scene *scene, double lowest, size_t blocks)
 	*scene = (struct scene){.figures = xcalloc(figure_keys_count, sizeof *scene->figures)};
 	for (size_t i = 0; i < blocks; i++) {
 		scene->records[i] = (struct run_record){
-			.block = (int64_t)i + 1, .scenario = "quick", .contender = "c"};
+			.block = (int64_t)i + 1,
+			.scenario = "quick",
+			.contender = "c",
+			.track = "shipped"};
 		scene->runs[i] = &scene->records[i];
 		scene->values[i] = lowest + (double)i;
 	}
@@ -302,6 +305,59 @@ static void cells_that_are_not_there_or_not_one_leave_it_undecided(void **state)
 	free(twin.figures);
 }
 
+/* Tracks are never mixed, and a plan has one: what is of the other is no cell of its claims. */
+static void the_cells_are_of_the_plans_track(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *plan, *cells[2];
+		size_t count;
+		double value;       /* 4.5 is of the first cell, 14.5 of the second */
+		const char *reason; /* NULL: decided */
+	} rows[] = {
+		{NULL, {"shipped", "equalised"}, 2, 4.5, NULL},
+		{"shipped", {"shipped", "equalised"}, 2, 4.5, NULL},
+		{"shipped", {"equalised", "shipped"}, 2, 14.5, NULL},
+		{"equalised", {"shipped", "equalised"}, 2, 14.5, NULL},
+		{"equalised", {"shipped", "shipped"}, 1, 0, "not measured"},
+		{"shipped", {"shipped", "shipped"}, 2, 0,
+			"measured under more than one set of conditions"},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct scene scenes[2];
+		struct run_record firsts[2];
+		struct cell both[2];
+		for (size_t k = 0; k < 2; k++) {
+			scene_init(&scenes[k], 1 + 10 * (double)k, BLOCKS);
+			firsts[k] = *scenes[k].cell.first;
+			firsts[k].track = rows[i].cells[k];
+			both[k] = scenes[k].cell;
+			both[k].first = &firsts[k];
+		}
+		json_auto_t *plan = plan_with(
+			"[{\"statement\":\"s\",\"figure\":\"startup_ms\",\"relation\":\"<\","
+			"\"threshold\":99,"
+			"\"cells\":{\"left\":\"c\",\"scenario\":\"quick\",\"sessions\":1}}]");
+		if (rows[i].plan)
+			json_object_set_new(plan, "track", json_string(rows[i].plan));
+		struct cells cells = {both, rows[i].count};
+		struct error err;
+		json_auto_t *judged = hypotheses_judge(plan, &cells, "p", &err);
+		const json_t *item = json_array_get(judged, 0);
+		const json_t *reason = json_object_get(item, "reason");
+		const json_t *value = json_object_get(item, "value");
+		if (rows[i].reason) {
+			assert_string_equal(json_string_value(reason), rows[i].reason);
+			assert_true(json_is_null(value));
+		} else {
+			assert_true(json_is_null(reason));
+			assert_true(json_number_value(value) == rows[i].value);
+		}
+		for (size_t k = 0; k < 2; k++)
+			free(scenes[k].figures);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -310,6 +366,7 @@ int main(void)
 		cmocka_unit_test(what_is_at_least_so_much_has_no_upper_end),
 		cmocka_unit_test(many_hypotheses_need_more_confidence),
 		cmocka_unit_test(cells_that_are_not_there_or_not_one_leave_it_undecided),
+		cmocka_unit_test(the_cells_are_of_the_plans_track),
 	};
 	return cmocka_run_group_tests_name("hypotheses", tests, NULL, NULL);
 }
