@@ -97,30 +97,3 @@ size_t history_vectors(
 			(struct iovec){(char *)EPILOGUE + offset, EPILOGUE_BYTES - offset};
 	return filled;
 }
-
-static size_t smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-size_t history_read(const struct history *history, size_t offset, void *out, size_t length)
-{
-	size_t chain_at = history->prologue->length, epilogue_at = chain_at + history->chain.length;
-	char *to = out;
-	if (length && offset < chain_at) {
-		size_t part = smaller(chain_at - offset, length);
-		memcpy(to, history->prologue->data + offset, part);
-		to += part, offset += part, length -= part;
-	}
-	if (length && offset < epilogue_at) {
-		size_t part = smaller(epilogue_at - offset, length);
-		chain_read(&history->chain, offset - chain_at, to, part);
-		to += part, offset += part, length -= part;
-	}
-	if (length && offset < epilogue_at + EPILOGUE_BYTES) {
-		size_t part = smaller(epilogue_at + EPILOGUE_BYTES - offset, length);
-		memcpy(to, EPILOGUE + (offset - epilogue_at), part);
-		to += part;
-	}
-	return (size_t)(to - (char *)out);
-}

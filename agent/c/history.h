@@ -34,7 +34,5 @@ void history_add_bytes(struct history *history, const void *json, size_t length)
 size_t history_size(const struct history *history);
 size_t history_vectors(
 	const struct history *history, size_t offset, struct iovec *vectors, size_t count);
-/* Copy at most `length` bytes from `offset` on. Returns how many. */
-size_t history_read(const struct history *history, size_t offset, void *out, size_t length);
 
 #endif

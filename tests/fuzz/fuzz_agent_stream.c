@@ -55,9 +55,14 @@ static void release(struct reading *reading)
 
 static void check_history(const struct history *history)
 {
-	size_t size = history_size(history);
+	size_t size = history_size(history), at = 0, count;
 	char *text = xmalloc(size);
-	history_read(history, 0, text, size);
+	struct iovec vectors[8];
+	while ((count = history_vectors(history, at, vectors, sizeof vectors / sizeof *vectors)))
+		for (size_t i = 0; i < count; i++) {
+			memcpy(text + at, vectors[i].iov_base, vectors[i].iov_len);
+			at += vectors[i].iov_len;
+		}
 	json_t *body = json_loadb(text, size, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
 	if (json_array_size(json_object_get(body, "messages")) != 3)
 		abort();

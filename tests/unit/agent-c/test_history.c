@@ -27,11 +27,19 @@ static int end(void **state)
 	return 0;
 }
 
+/* The body as it is sent. */
 static char *whole(void)
 {
-	size_t size = history_size(&history);
+	struct iovec vectors[512];
+	size_t size = history_size(&history), at = 0;
 	char *text = xcalloc(size + 1, 1);
-	assert_int_equal(history_read(&history, 0, text, size + 100), size);
+	size_t count = history_vectors(&history, 0, vectors, ROWS(vectors));
+	for (size_t i = 0; i < count; i++) {
+		assert_true(vectors[i].iov_len <= size - at);
+		memcpy(text + at, vectors[i].iov_base, vectors[i].iov_len);
+		at += vectors[i].iov_len;
+	}
+	assert_int_equal(at, size);
 	return text;
 }
 
@@ -64,19 +72,15 @@ static void body_is_what_the_contract_says(void **state)
 	free(text);
 }
 
-static void reads_and_vectors_from_any_offset(void **state)
+static void vectors_from_any_offset(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 300; i++)
 		history_add(&history, ",{\"role\":\"tool\"}");
-	char *text = whole(), part[700];
+	char *text = whole();
 	size_t size = history_size(&history);
 	struct iovec vectors[32];
 	for (size_t offset = 0; offset <= size; offset++) {
-		size_t length = history_read(&history, offset, part, sizeof part);
-		assert_int_equal(length, size - offset < sizeof part ? size - offset : sizeof part);
-		assert_memory_equal(part, text + offset, length);
-
 		size_t count = history_vectors(&history, offset, vectors, ROWS(vectors));
 		size_t at = offset;
 		for (size_t i = 0; i < count; i++) {
@@ -103,7 +107,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(body_is_what_the_contract_says, begin, end),
-		cmocka_unit_test_setup_teardown(reads_and_vectors_from_any_offset, begin, end),
+		cmocka_unit_test_setup_teardown(vectors_from_any_offset, begin, end),
 	};
 	return cmocka_run_group_tests_name("agent-c history", tests, NULL, NULL);
 }
