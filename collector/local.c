@@ -1,5 +1,6 @@
 #include "collector/local.h"
 
+#include "collector/maker.h"
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -9,7 +10,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -41,37 +41,9 @@ struct local {
 	size_t process_count;
 };
 
-/* ---- names that tell whether their maker still lives */
-
-/* Start time of a process in ticks since boot; -1 if there is none. */
-static int64_t start_time(pid_t pid)
-{
-	auto_free char *path = xasprintf("/proc/%d/stat", (int)pid);
-	auto_buf struct buf text;
-	struct error ignored;
-	if (file_read(AT_FDCWD, path, 4096, &text, &ignored) || !text.data)
-		return -1;
-	char *at = strrchr(text.data, ')');
-	/* field 22, and the name that may hold spaces is field 2 */
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoll(at + 1, NULL, 10) : -1;
-}
-
-/* "PID-START" of a process that is no more? Anything else is not ours to judge. */
-static bool is_stale(const char *rest)
-{
-	char *end;
-	long pid = strtol(rest, &end, 10);
-	if (pid <= 0 || *end != '-')
-		return false;
-	long long start = strtoll(end + 1, &end, 10);
-	return !*end && start > 0 && start_time((pid_t)pid) != start;
-}
-
 /* ---- the working folder */
 
-static const char *temporary_folder(void)
+const char *local_temporary_folder(void)
 {
 	const char *folder = getenv("TMPDIR");
 	return folder && *folder == '/' ? folder : "/tmp";
@@ -95,7 +67,7 @@ static void remove_tree(int parent_fd, const char *name, int depth)
 
 static void sweep_folders(void)
 {
-	int fd = open(temporary_folder(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = open(local_temporary_folder(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir)
 		return;
@@ -103,7 +75,7 @@ static void sweep_folders(void)
 	while ((entry = readdir(dir))) {
 		struct stat status;
 		if (!strncmp(entry->d_name, NAME_PREFIX, strlen(NAME_PREFIX)) &&
-			is_stale(entry->d_name + strlen(NAME_PREFIX)) &&
+			maker_is_gone(entry->d_name + strlen(NAME_PREFIX)) &&
 			!fstatat(dirfd(dir), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) &&
 			S_ISDIR(status.st_mode) && status.st_uid == geteuid())
 			remove_tree(dirfd(dir), entry->d_name, 0);
@@ -169,15 +141,16 @@ struct local *local_new(const struct cgroup_fs *fs, const char *parent, struct e
 	struct local *local = xcalloc(1, sizeof *local);
 	local->fs = fs;
 	local->parent = local->base = local->own_leaf = (struct cgroup)CGROUP_EMPTY;
-	snprintf(local->name, sizeof local->name, NAME_PREFIX "%d-%" PRId64, (int)getpid(),
-		start_time(getpid()));
+	char maker[MAKER_NAME_MAX];
+	maker_name(maker);
+	snprintf(local->name, sizeof local->name, NAME_PREFIX "%s", maker);
 	if (choose_parent(local, parent, err)) {
 		local_free(local);
 		return NULL;
 	}
-	cgroup_sweep(&local->parent, NAME_PREFIX, is_stale);
+	cgroup_sweep(&local->parent, NAME_PREFIX, maker_is_gone);
 	sweep_folders();
-	char *folder = xasprintf("%s/%s", temporary_folder(), local->name);
+	char *folder = xasprintf("%s/%s", local_temporary_folder(), local->name);
 	if (mkdir(folder, 0700)) {
 		error_set(err, errno,
 			"cannot make the working folder '%s' (TMPDIR chooses another)", folder);

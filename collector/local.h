@@ -21,6 +21,8 @@ struct local *local_new(const struct cgroup_fs *fs, const char *parent, struct e
 /* End all processes, remove all groups and files. Accepts NULL. */
 void local_free(struct local *local);
 
+/* TMPDIR, or /tmp. */
+const char *local_temporary_folder(void);
 /* PREFIX of PREFIX/bin/collector, and a path in the working folder; malloc'ed. */
 char *local_prefix(struct error *err);
 char *local_path(const struct local *local, const char *name);

@@ -1,5 +1,6 @@
 #include "collector/play.h"
 
+#include "collector/claim.h"
 #include "collector/doctor.h"
 #include "collector/escape.h"
 #include "collector/folder.h"
@@ -585,7 +586,11 @@ static int play_plan(struct play *play, struct error *err)
 {
 	int64_t open;
 	double planned_s = planned_seconds(play, &open);
-	if (examine(play, err) ||
+	/* Of containers the claim is with whoever started them. */
+	bool local = !play->options->site.listen;
+	auto_close int claim =
+		local ? claim_take(local_temporary_folder(), play->plan->name, err) : -1;
+	if ((local && claim < 0) || examine(play, err) ||
 		site_open(&play->site, play->loop, play->plan, &play->options->site, err))
 		return -1;
 	if (prepare_results(play, err)) {

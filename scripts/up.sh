@@ -84,11 +84,34 @@ check_contender() {
   "$here/setup.sh" jq 9>&-
 }
 
-# The lock goes with this process: whoever stays, such as an engine, must not inherit it.
+# The claim to measure on this machine, the same as the collector's without containers (collector/claim.h).
+# It goes with this process: whoever stays, such as an engine, must not inherit it.
 lock() {
-  mkdir -p "$build"
-  exec 9>"$build/up.lock"
-  flock --nonblock 9 || die "another 'make up' is at work here: wait for it, or interrupt it"
+  local file=${TMPDIR:-/tmp}/turnmeter.lock holder what
+  [ -e "$file" ] || (umask 0 && set -o noclobber && : >"$file") 2>/dev/null || true
+  if [ ! -f "$file" ] || [ -L "$file" ]; then
+    die "$file: must be a regular file that can be made: remove it, or choose another folder with TMPDIR"
+  fi
+  exec 9<"$file" || die "cannot open the lock file '$file': remove it, or choose another folder with TMPDIR"
+  flock --nonblock 9 || {
+    read -r holder what <"$file" || true
+    if [ -n "${what:-}" ] && [ "$holder" = "${holder%-*}-$(start_of "${holder%-*}")" ]; then
+      what=" ($what, process ${holder%-*})"
+    else
+      what=
+    fi
+    die "another run is measuring on this machine$what: wait for it, or interrupt it"
+  }
+  # of somebody else it may not be written: then the claim has no name
+  (echo "$$-$(start_of $$) make up, plan $PLAN" >"$file") 2>/dev/null || true
+}
+
+# The start of a process in ticks since boot: field 22, and the name that may hold spaces is field 2.
+start_of() {
+  local stat fields
+  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+  read -ra fields <<<"${stat##*) }"
+  echo "${fields[19]}"
 }
 
 ensure_docker() {
@@ -273,6 +296,7 @@ check_numbers REPETITIONS
 check_scenarios
 read_limits
 check_results
+mkdir -p "$build"
 lock
 check_contender
 CONTENDERS=$(setting CONTENDERS)

@@ -11,6 +11,8 @@ setup_file() {
   BUILD=$(realpath "${BUILD:-build}")
   export BUILD
   export COLLECTOR=$BUILD/prefix/bin/collector
+  # Working folders, and the claim to measure: what runs on this machine meanwhile is no matter here.
+  export TMPDIR=$BATS_FILE_TMPDIR
   # Settings of whoever runs the tests must not decide them.
   unset CONTENDERS SESSIONS SCENARIOS REPETITIONS TTFT_MS TOKENS_PER_S MEMORY CPU_QUOTA NO_COLOR
 }
@@ -297,7 +299,8 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   one_line
   [[ $output == *"has no controller 'memory'"*"cgroup_enable=memory"* ]]
   TMPDIR=/proc run -1 "$COLLECTOR" run "$(plan_with c)" --out "$out"
-  [[ $output == *"working folder"*"TMPDIR chooses another"* ]]
+  one_line
+  [[ $output == *"cannot open the lock file '/proc/turnmeter.lock' (TMPDIR chooses another folder)"* ]]
   # a mock that cannot start is told once, with its own words
   local deep
   deep=$BATS_TEST_TMPDIR/$(printf '%0100d' 0)
@@ -312,8 +315,11 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   [ "$(id -u)" -eq 0 ] || skip "needs root to become someone else"
   setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$COLLECTOR" || skip "the build is not readable for others"
   cd /
+  TMPDIR=$(mktemp -d /tmp/turnmeter-test-XXXXXX)
+  chmod 1777 "$TMPDIR"
   run -1 setpriv --reuid 65534 --regid 65534 --clear-groups "$COLLECTOR" run "$ROOT/configs/smoke.json" --contenders c --out "$out"
   one_line
+  rm -r "$TMPDIR"
   [[ $output == *"cannot make cgroup"*"systemd-run --user --scope -p Delegate=yes"* ]]
 }
 
@@ -533,6 +539,48 @@ is_under_way() { # PID: it has made its working folder, so it listens to signals
   grep -q "collector: the plan is not complete (collector run --resume $out goes on): .*mockllm ended with signal 9" "$BATS_TEST_TMPDIR/log"
   [ -e "$out/summary.json" ]
   [ -z "$(left_of "$pid")" ]
+}
+
+# ---- two at once
+
+@test "a second run is refused while one measures, and told who does; a killed one holds nothing" {
+  needs_cgroups
+  local lock=$TMPDIR/turnmeter.lock
+  start_collector "$(plan_with c)" --repetitions 500
+  local first=$pid
+  wait_for has_records "$out/runs.jsonl" 2
+  run -1 --separate-stderr "$COLLECTOR" run configs/smoke.json --contenders c --out "$BATS_TEST_TMPDIR/second"
+  [ "$stderr" = "collector: another run is measuring on this machine (collector run, plan 'test', process $first): wait for it, or interrupt it" ]
+  [ ! -e "$BATS_TEST_TMPDIR/second" ]
+  # reading, checking and planning are free
+  run -0 "$COLLECTOR" run configs/smoke.json --contenders c --dry-run
+  kill -KILL "$first"
+  wait "$first" || true
+  run -0 "$COLLECTOR" run "$(plan_with c)" --quiet --out "$BATS_TEST_TMPDIR/third"
+  # whatever stands in the file, only the lock counts, and nobody is named who does not live
+  local held text
+  exec {held}<"$lock"
+  flock "$held"
+  for text in "1-1 collector run" "" "x" "- y" $'\001'; do
+    echo "$text" >"$lock"
+    run -1 "$COLLECTOR" run configs/smoke.json --contenders c --out "$BATS_TEST_TMPDIR/second" {held}<&-
+    [ "$output" = "collector: another run is measuring on this machine: wait for it, or interrupt it" ] || {
+      echo "'$text': $output"
+      return 1
+    }
+  done
+  exec {held}<&-
+  # what is in its place is no reason to hang
+  rm "$lock"
+  mkfifo "$lock"
+  run -1 "$COLLECTOR" run configs/smoke.json --contenders c --out "$BATS_TEST_TMPDIR/second"
+  [ "$output" = "collector: $lock: must be a regular file: remove it" ]
+  rm "$lock"
+  ln -s elsewhere "$lock"
+  run -1 "$COLLECTOR" run configs/smoke.json --contenders c --out "$BATS_TEST_TMPDIR/second"
+  one_line
+  [[ $output == "collector: cannot open the lock file '$lock'"* ]]
+  rm "$lock"
 }
 
 # ---- as in containers: launchers and mock that others have started

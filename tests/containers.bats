@@ -354,13 +354,28 @@ TABLE
   [[ $output == "usage: up.sh "* ]]
 }
 
-@test "of two that bring up containers here the second is refused" {
+@test "of two that measure on a machine the second is refused, and told who does" {
   plain_user
-  exec {held}>"$BATS_TEST_TMPDIR/up.lock"
+  local file=$BATS_TEST_TMPDIR/turnmeter.lock
+  export TMPDIR=$BATS_TEST_TMPDIR BUILD=$BATS_TEST_TMPDIR
+  exec {held}>"$file"
   flock "$held"
-  PATH=$BATS_TEST_TMPDIR/bin BUILD=$BATS_TEST_TMPDIR run -1 scripts/up.sh
+  # its holder is named while it lives, and only then
+  echo "$$-$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20) make up, plan configs/p.json" >&"$held"
+  PATH=$BATS_TEST_TMPDIR/bin run -1 scripts/up.sh
+  [ "$output" = "turnmeter: another run is measuring on this machine (make up, plan configs/p.json, process $$): wait for it, or interrupt it" ]
+  local text
+  for text in "$$-1 make up" "nonsense" "" "-"; do
+    echo "$text" >"$file"
+    PATH=$BATS_TEST_TMPDIR/bin run -1 scripts/up.sh
+    [ "$output" = "turnmeter: another run is measuring on this machine: wait for it, or interrupt it" ]
+  done
   exec {held}>&-
-  [[ $output == *"another 'make up' is at work here"* ]]
+  # no file to wait at
+  rm "$file"
+  mkfifo "$file"
+  PATH=$BATS_TEST_TMPDIR/bin run -1 scripts/up.sh
+  [[ $output == "turnmeter: $file: must be a regular file"* ]]
 }
 
 @test "a results folder that may not be written to is told before building" {

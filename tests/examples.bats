@@ -8,7 +8,7 @@ setup_file() {
   cd "$BATS_TEST_DIRNAME/.." || return
   export ROOT=$PWD
   BUILD=$(realpath "${BUILD:-build}")
-  export BUILD
+  export BUILD TMPDIR=$BATS_FILE_TMPDIR # the claim to measure is this file's own
   unset CONTENDERS SESSIONS SCENARIOS REPETITIONS TTFT_MS TOKENS_PER_S MEMORY CPU_QUOTA
 }
 
