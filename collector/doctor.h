@@ -32,6 +32,7 @@ struct doctor {
 	const char *engine;        /* Docker's socket; NULL: do not look for images */
 	const struct plan *plan;   /* NULL: a plan of 100 sessions, split, and no contenders */
 	bool containers;           /* contenders are in containers that others start */
+	bool in_advance;           /* what the suite's own commands build may be absent yet */
 
 	/* ---- what was seen there */
 	json_t *machine; /* machine_describe */

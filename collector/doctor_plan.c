@@ -142,29 +142,50 @@ static json_t *disk(const struct doctor *doctor)
 
 /* ---- programs */
 
+/* The first of its command's files that is not there, as the manifest has it; NULL: all are. */
+static const char *absent_file(
+	const struct doctor *doctor, const struct plan_contender *who, char **path)
+{
+	for (size_t i = 0; who->manifest->command[i]; i++) {
+		const char *text = who->manifest->command[i];
+		if (!manifest_names_file(who->manifest, i))
+			continue;
+		auto_free char *expanded =
+			manifest_expand(text, doctor->prefix, who->here ? who->here : "/");
+		if (!access(expanded, F_OK))
+			continue;
+		*path = steal_ptr(expanded);
+		return text;
+	}
+	return NULL;
+}
+
 static json_t *contenders(const struct doctor *doctor)
 {
 	if (!doctor->plan || doctor->containers)
 		return NULL;
+	auto_buf struct buf unbuilt;
+	buf_init(&unbuilt, 800);
 	size_t count = doctor->plan->contender_count;
 	for (size_t i = 0; i < count; i++) {
 		const struct plan_contender *who = &doctor->plan->contenders[i];
-		for (size_t k = 0; who->manifest->command[k]; k++) {
-			const char *text = who->manifest->command[k];
-			if (!manifest_names_file(who->manifest, k))
-				continue;
-			auto_free char *path =
-				manifest_expand(text, doctor->prefix, who->here ? who->here : "/");
-			if (!access(path, F_OK))
-				continue;
+		auto_free char *path = NULL;
+		const char *text = absent_file(doctor, who, &path);
+		if (text && doctor->in_advance && manifest_is_built_here(text))
+			buf_addf(&unbuilt, "%s%s", unbuilt.length ? ", " : "", who->manifest->name);
+		else if (text)
 			return doctor_finding(DOCTOR_FAIL,
 				xasprintf("contender '%s': '%s' is absent", who->manifest->name,
 					path),
 				xstrdup(manifest_remedy(text)));
-		}
 	}
+	if (unbuilt.length)
+		return doctor_finding(DOCTOR_WARN, xasprintf("not built yet: %s", unbuilt.data),
+			xstrdup("'make bench' and 'make up' build what they play; before "
+				"'collector run' do 'make', 'make runtimes' and 'make rust'"));
 	return doctor_finding(DOCTOR_OK,
-		xasprintf("the programs of %zu %s", count, count == 1 ? "is there" : "are there"),
+		xasprintf(
+			"the programs of %zu contender%s are there", count, count == 1 ? "" : "s"),
 		NULL);
 }
 

@@ -257,11 +257,18 @@ bool manifest_names_file(const struct manifest *manifest, size_t index)
 	return !index || !strncmp(text, "{prefix}/", 9) || !strncmp(text, "{here}/", 7);
 }
 
+bool manifest_is_built_here(const char *text)
+{
+	return !strncmp(text, "{prefix}/", 9);
+}
+
 const char *manifest_remedy(const char *text)
 {
 	if (!strncmp(text, "{prefix}/runtimes/", 18))
 		return "fetch it with 'make runtimes'";
-	if (!strncmp(text, "{prefix}/", 9))
+	if (!strcmp(text, "{prefix}/bin/agent-rust"))
+		return "build it with 'make rust' (as root)";
+	if (manifest_is_built_here(text))
 		return "build it with 'make'";
 	return "mend the manifest, or put the file there";
 }

@@ -37,6 +37,8 @@ json_t *manifest_schema(void);
 /* Does command[index] name a file: the program, or an argument of the installed tree or of the
  * manifest's folder? */
 bool manifest_names_file(const struct manifest *manifest, size_t index);
+/* Is the file that `text` names one that the suite's own commands build or fetch? */
+bool manifest_is_built_here(const char *text);
 /* What helps where the file that `text` names is absent (without containers). */
 const char *manifest_remedy(const char *text);
 

@@ -315,6 +315,17 @@ static void of_here(struct doctor *d)
 	manifest.command = command;
 }
 
+static void in_advance(struct doctor *d)
+{
+	d->in_advance = true;
+}
+
+static void of_here_in_advance(struct doctor *d)
+{
+	of_here(d);
+	in_advance(d);
+}
+
 static void of_runtime(struct doctor *d)
 {
 	static const char *command[] = {"{prefix}/agent", "{prefix}/runtimes/gone", NULL};
@@ -485,13 +496,18 @@ static void every_branch(void **state)
 		{V2, "disk", "warn", "MiB free where results go", "--out", NULL, NULL, disk_small},
 		{V2, "disk", "fail", "MiB free where results go", "--out", NULL, NULL, disk_full},
 
-		{V2, "contenders", "ok", "programs of 1 is there", NULL, NULL, NULL, NULL},
+		{V2, "contenders", "ok", "programs of 1 contender are there", NULL, NULL, NULL, NULL},
 		{V2, "contenders", "fail", "contender 'a': '", "build it with 'make'", "/agent",
 			NULL, NULL},
 		{V2, "contenders", "fail", "/runtimes/gone' is absent", "make runtimes", NULL, NULL,
 			of_runtime},
 		{V2, "contenders", "fail", "/gone' is absent", "put the file there", NULL, NULL,
 			of_here},
+		{V2, "contenders", "warn", "not built yet: a", "'make bench' and 'make up' build",
+			"/agent", NULL, in_advance},
+		{V2, "contenders", "fail", "/gone' is absent", "put the file there", NULL, NULL,
+			of_here_in_advance},
+		{V2, "contenders", "ok", "are there", NULL, NULL, NULL, in_advance},
 		{V2, "contenders", NULL, NULL, NULL, NULL, NULL, no_plan},
 		{V2, "contenders", NULL, NULL, NULL, NULL, NULL, in_containers},
 
