@@ -118,14 +118,15 @@ static json_t *version(const struct doctor *doctor)
 	struct groups groups;
 	struct error err;
 	if (open_groups(doctor, &groups, &err)) {
-		/* "what is wrong: what helps" */
-		char *remedy = err.code ? NULL : strrchr(err.text, ':');
-		if (remedy)
-			*remedy++ = '\0';
-		return doctor_finding(DOCTOR_FAIL, xstrdup(err.text),
-			remedy ? xstrdup(remedy + 1)
-			       : xasprintf("mount cgroup2 there (mount -t cgroup2 none %s)",
-					 doctor->cgroup_root));
+		/* the error's own last words may be the remedy, which has its place beside it here
+		 */
+		char *remedy = xasprintf(
+			"mount cgroup2 there (mount -t cgroup2 none %s)", doctor->cgroup_root);
+		size_t length = strlen(err.text), tail = strlen(remedy) + 2;
+		if (length > tail && !strncmp(err.text + length - tail, ": ", 2) &&
+			!strcmp(err.text + length - tail + 2, remedy))
+			err.text[length - tail] = '\0';
+		return doctor_finding(DOCTOR_FAIL, xstrdup(err.text), remedy);
 	}
 	bool v2 = groups.fs.v2;
 	close_groups(&groups);

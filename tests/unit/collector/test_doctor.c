@@ -303,6 +303,15 @@ static void no_cgroups(struct doctor *d)
 	d->cgroup_root = folder;
 }
 
+/* a folder whose name looks like a part of a sentence */
+static void no_cgroups_colon(struct doctor *d)
+{
+	static char root[sizeof folder + 8];
+	snprintf(root, sizeof root, "%s/a: b:c", folder);
+	put("/a: b:c/other", "");
+	d->cgroup_root = root;
+}
+
 static void no_cgroup_folder(struct doctor *d)
 {
 	d->cgroup_root = "/nonexistent";
@@ -352,6 +361,9 @@ static void every_branch(void **state)
 		{V1, "cgroup", "warn", "v1 at ", "unified_cgroup_hierarchy=1", NULL, NULL, NULL},
 		{V2, "cgroup", "fail", "neither cgroup v2 nor", "mount cgroup2 there", NULL, NULL,
 			no_cgroups},
+		{V2, "cgroup", "fail", "a: b:c' has neither cgroup v2 nor the v1 controller",
+			"mount cgroup2 there", NULL, NULL, no_cgroups_colon},
+		{V2, "cgroup", "fail", "has neither", "a: b:c)", NULL, NULL, no_cgroups_colon},
 		{V2, "cgroup", "fail", "cannot open '/nonexistent'", "mount cgroup2 there", NULL,
 			NULL, no_cgroup_folder},
 
