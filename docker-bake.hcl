@@ -4,7 +4,7 @@
 # The targets are those of docker-compose.yml's services, one for each image (tests/images.bats holds them
 # together). Build stages cross-compile, so a foreign platform needs no emulation. Both platforms in one
 # go need a builder that keeps both: the engine's containerd image store, or one made by
-# `docker buildx create`. Where there is neither, `make images` builds one platform after the other.
+# `docker buildx create`. `make images` needs neither: it builds one platform after the other.
 
 variable "REGISTRY" { # ends with a slash, or is empty
   default = ""

@@ -74,26 +74,40 @@ END
   done
 }
 
+# What the label of the revision must be: the commit, marked if there is more than it; none outside of git.
+revision() {
+  local commit
+  commit=$(git rev-parse HEAD 2>/dev/null) || {
+    echo null
+    return
+  }
+  [ -z "$(git status --porcelain --untracked-files=no)" ] || commit+=-dirty
+  echo "\"$commit\""
+}
+
 check_registry() {
-  local image name list labels arch version
-  version=$(cat VERSION)
+  local name list labels arch digest revision
+  revision=$(revision)
   start_registry
   export REGISTRY=127.0.0.1:$port/
   "$here/images.sh" --push "${platforms[@]}" >"$work/push.log" 2>&1 || {
     tail -n 20 "$work/push.log" >&2
     die "the images could not be pushed to a registry on this machine"
   }
-  for image in $("$here/images.sh" --list amd64); do
-    name=${image%-amd64}
-    list=$(docker buildx imagetools inspect --raw "$name" | jq -c '[.manifests[]?.platform | "\(.os)/\(.architecture)"] | sort')
+  for name in $("$here/images.sh" --list amd64); do
+    name=${name%-amd64}
+    # a builder may add what says how an image was made, for no platform
+    list=$(docker buildx imagetools inspect --raw "$name" |
+      jq -c '[.manifests[]? | select(.platform.os != "unknown") | {key: "\(.platform.os)/\(.platform.architecture)", value: .digest}] | sort | from_entries')
     assertion "is a list of manifests for both platforms" "${name#"$REGISTRY"}" \
-      "$(jq '. == ["linux/amd64", "linux/arm64"]' <<<"$list")" "$list"
+      "$(jq 'keys == ["linux/amd64", "linux/arm64"]' <<<"$list")" "$list"
     for arch in "${platforms[@]}"; do
-      labels=$(docker buildx imagetools inspect --format '{{json .Image}}' "$name-$arch" | jq -c '{architecture} + (.config.Labels // {})')
+      digest=$(jq -r --arg platform "linux/$arch" '.[$platform] // "none"' <<<"$list")
+      labels=$(docker buildx imagetools inspect --format '{{json .Image}}' "${name%:*}@$digest" | jq -c '{architecture} + (.config.Labels // {})') || labels=null
       assertion "has version, revision and base as labels" "${name#"$REGISTRY"} $arch" \
-        "$(jq --arg arch "$arch" --arg version "$version" --arg revision "$(git rev-parse HEAD 2>/dev/null || true)" '
+        "$(jq --arg arch "$arch" --arg version "$(cat VERSION)" --argjson revision "$revision" '
           .architecture == $arch and .["org.opencontainers.image.version"] == $version
-          and ((.["org.opencontainers.image.revision"] // "") | startswith($revision))
+          and .["org.opencontainers.image.revision"] == $revision
           and (.["org.opencontainers.image.base.name"] // "") != ""' <<<"$labels")" "$labels"
     done
   done

@@ -2,9 +2,9 @@
 # images.sh: builds all images of docker-bake.hcl for linux/amd64 and linux/arm64, without emulation.
 #   images.sh [--push] [ARCH …]   (default: amd64 arm64)
 #   images.sh --list ARCH         their names, one a line
-# Where the engine or the builder keeps several platforms under one name, both are built in one go; else
-# one after the other, as turnmeter-NAME:VERSION-ARCH. With --push (and REGISTRY=registry.example/you/)
-# they go to a registry, each name as one list of manifests there.
+# Here they are turnmeter-NAME:VERSION-ARCH, one platform a name, with any engine and any builder. With --push (and
+# REGISTRY=registry.example/you/) they go to a registry, each name as one list of manifests there: in one go where the
+# builder keeps several platforms under one name, else one after the other as VERSION-ARCH, which are then joined.
 # Base image: BASE_IMAGE; else Debian's from a registry; else made from the Debian mirror for each platform.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,10 +24,14 @@ targets() {
   docker buildx bake -f docker-bake.hcl --print 2>/dev/null | jq -r '.group.image.targets[]'
 }
 
-# Can the builder keep both platforms under one name? A builder beside the engine can (when it pushes), and
-# so can the engine if it keeps images in containerd.
+builder_is_the_engine() {
+  docker buildx inspect 2>/dev/null | grep -q '^Driver: *docker$'
+}
+
+# Can the builder push both platforms under one name? A builder beside the engine can, and so can the engine if it
+# keeps images in containerd.
 keeps_platforms() {
-  docker buildx inspect 2>/dev/null | grep -q '^Driver: *docker$' || return 0
+  builder_is_the_engine || return 0
   docker info --format '{{.DriverStatus}}' | grep -q io.containerd.snapshotter
 }
 
@@ -45,14 +49,14 @@ build_without_bridge() {
   targets | jq -R -s '{services: (split("\n") | map(select(. != "") | {(.): {build: {context: ".", network: "host"}}}) | add)}' >"$1"
 }
 
-build_both() {
-  say "building the images for $*"
+push_both() {
+  say "building and pushing the images for $*"
   local platforms
   platforms=$(printf 'linux/%s,' "$@")
-  PLATFORMS=${platforms%,} BASE_IMAGE=${BASE_IMAGE:-$default_base} bake ${push:+--push}
+  PLATFORMS=${platforms%,} BASE_IMAGE=${BASE_IMAGE:-$default_base} bake --push
 }
 
-# BASES: where they were made here, by platform
+# A builder beside the engine keeps what it builds to itself unless it is told to load it.
 build_one() { # ARCH
   say "building the images for $1"
   local base=${BASE_IMAGE:-$default_base} native_base=${BUILD_IMAGE:-}
@@ -60,7 +64,7 @@ build_one() { # ARCH
     native_base=$("$here/base-image.sh" "$(docker version --format '{{.Server.Arch}}')")
     base=$("$here/base-image.sh" "$1")
   fi
-  PLATFORMS=linux/$1 TAG_SUFFIX=-$1 BASE_IMAGE=$base BUILD_IMAGE=$native_base bake ${push:+--push}
+  PLATFORMS=linux/$1 TAG_SUFFIX=-$1 BASE_IMAGE=$base BUILD_IMAGE=$native_base bake "$([ -n "$push" ] && echo --push || echo --load)"
 }
 
 # One list of manifests for each name, from what was pushed for each platform.
@@ -127,8 +131,11 @@ main() {
   fi
   own_base=false
   [ -n "${BASE_IMAGE:-}" ] || has_registry_base || own_base=true
-  if ! $own_base && keeps_platforms; then
-    build_both "$@"
+  if $own_base && ! builder_is_the_engine; then
+    die "no registry has $default_base, and this builder cannot see a base image made here: choose the engine's with 'docker buildx use default', or set BASE_IMAGE"
+  fi
+  if [ -n "$push" ] && ! $own_base && keeps_platforms; then
+    push_both "$@"
     return
   fi
   for arch in "$@"; do

@@ -90,3 +90,71 @@ of_bake() {
   REGISTRY=registry.example run -2 scripts/images.sh --push
   [ "$output" = "turnmeter: REGISTRY=registry.example: must end with a slash" ]
 }
+
+# ---- images.sh with an engine and a builder that are a script: which of bake's two ways it takes
+
+# fake DRIVER STORE REGISTRY: the builder's driver, how the engine keeps images, does a registry answer (0 or 1)
+fake() {
+  mkdir -p "$BATS_TEST_TMPDIR/bin"
+  export DRIVER=$1 STORE=$2 ANSWERS=$3 CALLS=$BATS_TEST_TMPDIR/calls DOCKER_HOST=unix:///nowhere
+  cat >"$BATS_TEST_TMPDIR/bin/docker" <<'END'
+#!/usr/bin/env bash
+case "$*" in
+"compose version --short") echo 2.26.1 ;;
+"version --format {{.Server.Arch}}") echo amd64 ;;
+"buildx inspect") printf 'Name: b\nDriver: %s\n' "$DRIVER" ;;
+"info --format {{.DriverStatus}}") echo "$STORE" ;;
+"buildx imagetools inspect debian:"*) exit "$ANSWERS" ;;
+"buildx bake"*--print) echo '{"group": {"image": {"targets": ["one", "two"]}}}' ;;
+"buildx bake"*) echo "$PLATFORMS${TAG_SUFFIX:-} ${*: -1}" >>"$CALLS" ;;
+"buildx imagetools create"*) echo "${*:4}" >>"$CALLS" ;;
+esac
+END
+  chmod +x "$BATS_TEST_TMPDIR/bin/docker"
+}
+
+images() {
+  PATH=$BATS_TEST_TMPDIR/bin:$PATH VERSION=9 run -0 scripts/images.sh "$@"
+  calls=$(cat "$CALLS")
+}
+
+@test "images of either platform come into the engine under names of their own, whatever builds them" {
+  local driver store
+  while read -r driver store; do
+    rm -f "$BATS_TEST_TMPDIR/calls"
+    fake "$driver" "$store" 0
+    images
+    [ "$calls" = $'linux/amd64-amd64 --load\nlinux/arm64-arm64 --load' ]
+  done <<'END'
+docker [[Backing Filesystem extfs]]
+docker [[driver-type io.containerd.snapshotter.v1]]
+docker-container [[Backing Filesystem extfs]]
+END
+}
+
+@test "both platforms are pushed in one go where the builder keeps both, else joined" {
+  export REGISTRY=r.example/
+  fake docker-container '[[Backing Filesystem extfs]]' 0
+  images --push
+  [ "$calls" = 'linux/amd64,linux/arm64 --push' ]
+
+  rm "$CALLS"
+  fake docker '[[driver-type io.containerd.snapshotter.v1]]' 0
+  images --push
+  [ "$calls" = 'linux/amd64,linux/arm64 --push' ]
+
+  rm "$CALLS"
+  fake docker '[[Backing Filesystem extfs]]' 0
+  images --push
+  [ "$calls" = 'linux/amd64-amd64 --push
+linux/arm64-arm64 --push
+--tag r.example/turnmeter-one:9 --tag r.example/turnmeter-one:latest r.example/turnmeter-one:9-amd64 r.example/turnmeter-one:9-arm64
+--tag r.example/turnmeter-two:9 --tag r.example/turnmeter-two:latest r.example/turnmeter-two:9-amd64 r.example/turnmeter-two:9-arm64' ]
+}
+
+@test "a builder beside the engine cannot see a base that is made here, which is said" {
+  fake docker-container '[[Backing Filesystem extfs]]' 1
+  PATH=$BATS_TEST_TMPDIR/bin:$PATH run -1 scripts/images.sh
+  [[ "$output" == *"set BASE_IMAGE"* ]]
+  [ ! -e "$CALLS" ]
+}
