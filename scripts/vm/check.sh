@@ -20,8 +20,24 @@ judge() { # ARCH FOLDER JOB-STATUS SECONDS
   jq -e -s 'last | .assertions > 0 and .failed == 0' "$2/assertions.jsonl" >/dev/null
 }
 
+# A group of processes of its own, so that it ends as a whole when this script does not get to its end.
+start_rootfs() { # ARCH DISKS
+  setsid "$here/rootfs.sh" "$1" "$2" &
+  rootfs=$!
+}
+
+# shellcheck disable=SC2317 # called by the trap
+clean() {
+  if [ -n "$rootfs" ]; then
+    kill -- "-$rootfs" 2>/dev/null || true
+    wait "$rootfs" 2>/dev/null || true
+  fi
+  [ -z "$work" ] || rm -rf "$work"
+}
+
 main() {
-  local here arch=${1:-} disks started=$SECONDS
+  local arch=${1:-} disks started=$SECONDS
+  rootfs='' work=''
   here=$(cd "$(dirname "$0")" && pwd)
   case $arch in
   amd64 | arm64) ;;
@@ -32,11 +48,12 @@ main() {
   esac
   cd "$here/../.."
   disks=${BUILD:-build}/vm/$arch
-  "$here/rootfs.sh" "$arch" "$disks" &
+  trap clean EXIT
+  start_rootfs "$arch" "$disks"
   "$here/images.sh" "$arch" "$disks"
-  wait $! # fails if the disk could not be made
+  wait "$rootfs" # fails if the disk could not be made
+  rootfs=
   work=$(mktemp -d "$disks/check.XXXXXX")
-  trap 'rm -rf "$work"' EXIT
   mkdir -p "$work/checkout/unit/launcher"
   if [ "$arch" = arm64 ]; then
     make --no-print-directory launcher-test-arm64 >&2

@@ -71,7 +71,7 @@ main() {
   work=$(mktemp -d "$out/images.XXXXXX")
   trap clean EXIT
   command -v dockerd >/dev/null || "$here/setup.sh" >&2
-  unset REGISTRY
+  unset REGISTRY VERSION REVISION
   build
   require_docker
   mapfile -t images < <("$here/images.sh" --list "$arch")
