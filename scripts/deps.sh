@@ -8,7 +8,7 @@ set -euo pipefail
 packages_of() {
   case "$1" in
   build) echo gcc libc6-dev make pkg-config musl-tools libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libmd-dev zlib1g-dev nodejs npm ;;
-  test) echo libcmocka-dev bats curl python3 jq clang openssl ;;
+  test) echo libcmocka-dev bats curl python3 jq clang openssl zstd ;;
   lint) echo clang clang-format clang-tidy shellcheck ;;
   arm64) echo gcc-aarch64-linux-gnu mmdebstrap debian-archive-keyring qemu-user ;;
   vm) echo mmdebstrap debian-archive-keyring qemu-system-x86 qemu-system-arm e2fsprogs kmod cpio xz-utils jq ;;
@@ -27,7 +27,7 @@ packages_of() {
 provided() {
   case "$1" in
   nodejs) command -v node ;;
-  npm | jq | python3 | curl | openssl | bats | make | gcc | clang | clang-format | clang-tidy | shellcheck) command -v "$1" ;;
+  npm | jq | python3 | curl | openssl | zstd | bats | make | gcc | clang | clang-format | clang-tidy | shellcheck) command -v "$1" ;;
   *) dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed' ;;
   esac >/dev/null 2>&1
 }
