@@ -227,6 +227,15 @@ static json_t *read_image_sizes(const struct site *site, struct error *err)
 	return NULL;
 }
 
+static void describe_base(json_t *environment, const json_t *sizes, const struct error *why)
+{
+	json_t *base = json_object_get(sizes, "base");
+	json_set(environment, "base_image", base ? json_incref(base) : json_null());
+	if (!base)
+		json_set(environment, "base_image_missing",
+			json_text(sizes ? "the base image was not measured" : why->text, 400));
+}
+
 static void describe_image(
 	json_t *contender, const char *name, const json_t *sizes, const struct error *why)
 {
@@ -280,10 +289,7 @@ json_t *survey_make(struct site *site, struct error *err)
 	struct digests digests = {.hex = ""};
 	struct error why;
 	json_auto_t *sizes = read_image_sizes(site, &why);
-	json_set(environment, "base_image",
-		sizes && json_object_get(sizes, "base")
-			? json_incref(json_object_get(sizes, "base"))
-			: json_null());
+	describe_base(environment, sizes, &why);
 	json_t *contenders = json_object();
 	json_set(environment, "contenders", contenders);
 	for (size_t i = 0; i < site->plan->contender_count; i++) {

@@ -273,7 +273,7 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   echo '{"base": {"image": "b"}, "contenders": {"c": {"image": "i", "image_bytes": {"compressed": 5}, "image_layers": {"all": 2}}}}' \
     >"$BATS_TEST_TMPDIR/sizes.json"
   run -0 "$COLLECTOR" run "$(plan_with c)" --out "$out" --image-sizes "$BATS_TEST_TMPDIR/sizes.json"
-  is '.base_image == null and (.contenders.c | .image_bytes == null and .image_bytes_missing == "played without containers")' "$out/environment.json"
+  is '.base_image == null and .base_image_missing == "played without containers" and (.contenders.c | .image_bytes == null and .image_bytes_missing == "played without containers")' "$out/environment.json"
 }
 
 @test "faults at the start: one line with the remedy, status 1, nothing left" {
