@@ -519,13 +519,37 @@ static int examine(struct play *play, struct error *err)
 	return doctor_first_failure(play->findings, err);
 }
 
-static int prepare_results(struct play *play, struct error *err)
+/*
+ * What the doctor found this time stands beside what it found before the first run, with the number
+ * of the run that comes next. An entry that no run followed is replaced.
+ */
+static int note_resumption(struct play *play, const json_t *now, struct error *err)
+{
+	json_t *all = json_object_get(play->environment, "resumed");
+	if (!json_is_array(all)) {
+		all = json_array();
+		json_set(play->environment, "resumed", all);
+	}
+	size_t last = json_array_size(all) - 1; /* of none: not there */
+	const json_t *before = json_object_get(json_array_get(all, last), "first_run");
+	if (json_integer_value(before) == play->last_run + 1)
+		json_array_remove(all, last);
+	json_array_append_new(all,
+		json_pack("{s:O, s:I, s:O}", "started_at", json_object_get(now, "started_at"),
+			"first_run", (json_int_t)play->last_run + 1, "doctor", play->findings));
+	return folder_write_json(&play->folder, "environment.json", play->environment, err);
+}
+
+static int prepare_results(struct play *play, int64_t open, struct error *err)
 {
 	json_auto_t *now = survey_make(&play->site, err);
 	if (!now)
 		return -1;
 	if (play->options->resume)
-		return check_machine(play, now, err);
+		return check_machine(play, now, err) ||
+				       (open > 0 && note_resumption(play, now, err))
+			       ? -1
+			       : 0;
 	json_set(now, "doctor", json_incref(play->findings));
 	play->environment = json_incref(now);
 	if (folder_make(&play->folder, play->options->out, play->plan->name, err))
@@ -593,7 +617,7 @@ static int play_plan(struct play *play, struct error *err)
 	if ((local && claim < 0) || examine(play, err) ||
 		site_open(&play->site, play->loop, play->plan, &play->options->site, err))
 		return -1;
-	if (prepare_results(play, err)) {
+	if (prepare_results(play, open, err)) {
 		site_close(&play->site);
 		return -1;
 	}

@@ -311,7 +311,7 @@ static void warnings(const struct writer *to)
 	size_t i;
 	const json_t *warning;
 	if (json_array_size(json_object_get(to->summary, "warnings")))
-		heading(to, "##", "Warnings of the doctor, before the first run");
+		heading(to, "##", "Warnings of the doctor");
 	json_array_foreach(json_object_get(to->summary, "warnings"), i, warning)
 	{
 		add(to, to->form == TABLE_MARKDOWN ? "- " : "  ");
@@ -319,6 +319,9 @@ static void warnings(const struct writer *to)
 		add(to, ": ");
 		add_outside(to, view_text(warning, "found"));
 		/* What helps is for the one who plays the plan, not for who reads of it. */
+		if (view_integer(warning, "first_run"))
+			addf(to, " (when the plan was gone on with, before run %" PRId64 ")",
+				view_integer(warning, "first_run"));
 		add(to, "\n");
 	}
 }

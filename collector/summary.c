@@ -366,18 +366,48 @@ static json_t *definitions_json(void)
 	return out;
 }
 
-/* What the doctor warned of before the first run. */
+/* Is the same said in the list already? */
+static bool is_said(const json_t *warnings, const json_t *finding)
+{
+	size_t i;
+	const json_t *warning;
+	json_array_foreach(warnings, i, warning)
+	{
+		if (json_equal(json_object_get(warning, "id"), json_object_get(finding, "id")) &&
+			json_equal(json_object_get(warning, "found"),
+				json_object_get(finding, "found")))
+			return true;
+	}
+	return false;
+}
+
+/* Those of a look of the doctor; `first_run` of one that was not before the first run, else NULL. */
+static void add_warnings(json_t *out, const json_t *findings, const json_t *first_run)
+{
+	size_t i;
+	json_t *finding;
+	json_array_foreach((json_t *)findings, i, finding)
+	{
+		const char *status = json_string_value(json_object_get(finding, "status"));
+		if (!status || strcmp(status, "warn") || is_said(out, finding))
+			continue;
+		json_t *warning = json_copy(finding);
+		if (json_is_integer(first_run))
+			json_object_set(warning, "first_run", (json_t *)first_run);
+		json_array_append_new(out, warning);
+	}
+}
+
+/* What the doctor warned of before the first run, and whenever the plan was gone on with. */
 static json_t *warnings_json(const json_t *environment)
 {
 	json_t *out = json_array();
 	size_t i;
-	const json_t *finding;
-	json_array_foreach(json_object_get(environment, "doctor"), i, finding)
-	{
-		const char *status = json_string_value(json_object_get(finding, "status"));
-		if (status && !strcmp(status, "warn"))
-			json_array_append(out, (json_t *)finding);
-	}
+	const json_t *resumed;
+	add_warnings(out, json_object_get(environment, "doctor"), NULL);
+	json_array_foreach(json_object_get(environment, "resumed"), i, resumed)
+		add_warnings(out, json_object_get(resumed, "doctor"),
+			json_object_get(resumed, "first_run"));
 	return out;
 }
 

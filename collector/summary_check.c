@@ -61,7 +61,7 @@ static const struct json_field summary_fields[] = {
 	INTEGER("runs", false, 1, RUN_MAX, "all that there are records of"),
 	INTEGER("warm_ups", false, 0, RUN_MAX, "of these"),
 	ARRAY("notes", false, "what stands apart or was left out, in words"),
-	ARRAY("warnings", false, "of the doctor: {id, status, found, remedy}"),
+	ARRAY("warnings", false, "of the doctor: {id, status, found, remedy, first_run}"),
 	ARRAY("settings", false, "what all cells of a setting have in common"),
 	ARRAY("cells", false, "contender × sessions × setting, with their figures"),
 	ARRAY("ratios", false, "of cells to the best and to the floor"),
@@ -135,6 +135,8 @@ static const struct json_field warning_fields[] = {
 	TEXT("status", false, "warn"),
 	TEXT("found", false, NULL),
 	TEXT("remedy", true, NULL),
+	INTEGER("first_run", true, 1, RUN_MAX,
+		"of those found when the plan was gone on with: the run that came next"),
 };
 
 static const struct json_field excluded_fields[] = {

@@ -208,6 +208,29 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   cmp <(jq . <<<"$output") <(jq . "$out-2/summary.json")
 }
 
+@test "what the doctor finds when a plan is gone on with stands beside what it found first" {
+  needs_cgroups
+  run -0 "$COLLECTOR" run "$(plan_with c)" --out "$out" --memory 900t --quiet
+  # as if the last run had never been, and the warning had come since
+  sed -i '$d' "$out/runs.jsonl"
+  local next
+  next=$(($(wc -l <"$out/runs.jsonl") + 1))
+  jq '.doctor |= map(select(.id != "memory"))' "$out/environment.json" >"$BATS_TEST_TMPDIR/environment.json"
+  cp "$BATS_TEST_TMPDIR/environment.json" "$out/environment.json"
+  # a resumption that plays nothing leaves nothing
+  run -0 "$COLLECTOR" run --resume "$out" --dry-run
+  is 'has("resumed") | not' "$out/environment.json"
+  run -0 --separate-stderr "$COLLECTOR" run --resume "$out"
+  [[ $output == *"Warnings of the doctor"*"memory: "*" (when the plan was gone on with, before run $next)"* ]]
+  is ".resumed | length == 1 and (.[0] | .first_run == $next and (.started_at | endswith(\"Z\")) and (.doctor | length) >= 20)" \
+    "$out/environment.json"
+  is ".warnings | map(select(.id == \"memory\")) | length == 1 and .[0].first_run == $next" "$out/summary.json"
+  run -0 "$COLLECTOR" check "$out/summary.json"
+  # nothing was left to play: no more is said of it
+  run -0 "$COLLECTOR" run --resume "$out" --quiet
+  is '.resumed | length == 1' "$out/environment.json"
+}
+
 @test "overrides: each is in the resolved plan and its hash, bad ones are one line" {
   local plan=configs/quick.json row option
   sha() { "$COLLECTOR" run "$plan" --dry-run --json "$@" | jq -r .plan_sha256; }

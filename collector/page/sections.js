@@ -139,9 +139,16 @@ function excluded() {
 // Any JSON value as lines of a definition list, with the path to it.
 function facts(value, path = '', depth = 0) {
 	if (value && typeof value === 'object' && !Array.isArray(value) && depth < 6) {
-		return Object.entries(value).flatMap(([name, member]) =>
-			facts(member, path ? `${path}.${name}` : name, depth + 1),
-		);
+		const why = (name) => value[`${name}_missing`];
+		return Object.entries(value)
+			.filter(([name]) => !(name.endsWith('_missing') && value[name.slice(0, -'_missing'.length)] === null))
+			.flatMap(([name, member]) =>
+				facts(
+					member === null && why(name) ? `not known: ${why(name)}` : member,
+					path ? `${path}.${name}` : name,
+					depth + 1,
+				),
+			);
 	}
 	const text =
 		value === null || value === undefined
@@ -202,7 +209,7 @@ function contendersTable() {
 }
 
 function environment() {
-	const { contenders: shownAbove, doctor, ...machine } = summary.environment ?? {};
+	const { contenders: shownAbove, doctor, resumed, ...machine } = summary.environment ?? {};
 	const { limits, bounds, run_timeout_s, repetitions, seed } = summary.plan;
 	return [
 		contendersTable(),
@@ -212,7 +219,7 @@ function environment() {
 		factList(
 			Object.fromEntries((summary.plan.scenarios ?? []).map(({ name, description }) => [name, description])),
 		),
-		doctorTable(),
+		doctorTables(),
 		el('h3', null, 'Environment'),
 		factList(machine),
 	];
@@ -238,8 +245,20 @@ function definitions() {
 
 // ---- the head, and what the doctor and the summary warn of
 
-function doctorTable() {
-	const findings = Array.isArray(summary.environment?.doctor) ? summary.environment.doctor : [];
+// Before the first run, and whenever the plan was gone on with: [{title, findings}].
+function looksOfTheDoctor() {
+	const list = (value) => (Array.isArray(value) ? value : []);
+	const { doctor, resumed } = summary.environment ?? {};
+	return [
+		{ title: 'What the doctor found before the first run', findings: list(doctor) },
+		...list(resumed).map(({ started_at, first_run, doctor: findings }) => ({
+			title: `What the doctor found before run ${first_run}, when the plan was gone on with (${clean(started_at)})`,
+			findings: list(findings),
+		})),
+	].filter(({ findings }) => findings.length);
+}
+
+function doctorTables() {
 	const columns = [
 		{ title: 'what', value: (finding) => finding.id },
 		{
@@ -249,24 +268,25 @@ function doctorTable() {
 		},
 		{ title: 'found', value: (finding) => finding.found, wrap: true },
 	];
-	return findings.length
-		? [
-				el('h3', null, 'What the doctor found before the first run'),
-				table(columns, findings, 'Findings of the doctor'),
-			]
-		: [];
+	return looksOfTheDoctor().flatMap(({ title, findings }, i) => [
+		el('h3', null, title),
+		table(columns, findings, i ? `Findings of the doctor, look ${i + 1}` : 'Findings of the doctor'),
+	]);
 }
 
 function warnings() {
 	const list = summary.warnings ?? [];
 	if (!list.length) return null;
+	const when = (run) => (run ? ` (when the plan was gone on with, before run ${run})` : '');
 	return later(
 		`${plural(list.length, 'warning')} of the doctor about this machine`,
 		() =>
 			el(
 				'ul',
 				null,
-				list.map(({ id, found }) => el('li', null, `${clean(id)}: ${clean(found)}`)),
+				list.map(({ id, found, first_run }) =>
+					el('li', null, `${clean(id)}: ${clean(found)}${when(first_run)}`),
+				),
 			),
 		'warnings',
 	);

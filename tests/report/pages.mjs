@@ -45,14 +45,19 @@ export function pageOf(name) {
 	return made.get(name);
 }
 
-// The results of `name` with each record as `change` returns it; without those for which that is null.
-export function pageChanged(name, label, change) {
+// The results of `name` with each record as `change` returns it; without those for which that is null. `around` does
+// the same with the environment.
+export function pageChanged(name, label, change, around = null) {
 	const folder = fresh(`${name}-${label}`);
 	pageOf(name);
 	cpSync(join(out, name), folder, { recursive: true });
 	const lines = readFileSync(join(folder, 'runs.jsonl'), 'utf8').split('\n').filter(Boolean);
 	const kept = lines.map((line) => change(JSON.parse(line))).filter((run) => run !== null);
 	writeFileSync(join(folder, 'runs.jsonl'), kept.map((run) => `${JSON.stringify(run)}\n`).join(''));
+	if (around) {
+		const environment = join(folder, 'environment.json');
+		writeFileSync(environment, JSON.stringify(around(JSON.parse(readFileSync(environment, 'utf8')))));
+	}
 	return report(folder);
 }
 

@@ -570,9 +570,37 @@ static void warm_ups_alone_are_no_cell(void **state)
 	folder_remove(&folder);
 }
 
+/* Those of each look of the doctor, each thing that it said once, with the run that came next. */
+static void warnings_of_a_plan_gone_on_with_say_so(void **state)
+{
+	(void)state;
+	struct folder folder = folder_make(NULL);
+	static const char environment[] =
+		"{\"doctor\":[{\"id\":\"turbo\",\"status\":\"warn\",\"found\":\"on\"},"
+		"{\"id\":\"swap\",\"status\":\"ok\",\"found\":\"none\"}],"
+		"\"resumed\":[{\"first_run\":2,\"doctor\":["
+		"{\"id\":\"turbo\",\"status\":\"warn\",\"found\":\"on\"},"
+		"{\"id\":\"swap\",\"status\":\"warn\",\"found\":\"2 GiB\"}]},"
+		"{\"first_run\":3,\"doctor\":["
+		"{\"id\":\"swap\",\"status\":\"warn\",\"found\":\"3 GiB\"}]},4]}";
+	struct error err;
+	assert_int_equal(file_write(folder.fd, "environment.json", environment,
+				 sizeof environment - 1, &err),
+		0);
+	json_auto_t *records = json_pack("[o]", folder_record(&folder, 1, "c"));
+	json_auto_t *summary = summary_of(&folder, records);
+	json_auto_t *expected = json_pack(
+		"[{s:s,s:s,s:s}, {s:s,s:s,s:s,s:i}, {s:s,s:s,s:s,s:i}]", "id", "turbo", "status",
+		"warn", "found", "on", "id", "swap", "status", "warn", "found", "2 GiB",
+		"first_run", 2, "id", "swap", "status", "warn", "found", "3 GiB", "first_run", 3);
+	assert_true(json_equal(json_object_get(summary, "warnings"), expected));
+	folder_remove(&folder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(warnings_of_a_plan_gone_on_with_say_so),
 		cmocka_unit_test(medians_and_their_intervals),
 		cmocka_unit_test(pooled_statistics_are_of_all_turns),
 		cmocka_unit_test(every_figure_of_every_cell_is_known_or_has_a_reason),
