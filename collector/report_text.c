@@ -65,14 +65,15 @@ static void heading(const struct writer *to, const char *level, const char *text
 
 /* ---- the main table of a setting */
 
-/* A figure and its ratio to the best in the two columns from `column`. */
+/* A figure, and in the column after it its ratio to the best unless it is `bare`. */
 static void set_figure(struct table *table, size_t column, const struct writer *to,
-	const json_t *cell, const char *key)
+	const json_t *cell, const char *key, bool bare)
 {
 	struct view_figure figure = view_figure(cell, key);
 	enum table_mark mark = view_is_best(to->summary, cell, key) ? MARK_GOOD : MARK_NONE;
 	table_set(table, column, view_shown(&figure, false), mark);
-	table_set(table, column + 1, view_times_best(to->summary, cell, key), mark);
+	if (!bare)
+		table_set(table, column + 1, view_times_best(to->summary, cell, key), mark);
 }
 
 /* Long names would push the numbers off a terminal. */
@@ -90,9 +91,9 @@ static void main_table(const struct writer *to, size_t setting)
 	const char *memory = view_memory_key(to->summary, setting);
 	const char *const titles[] = {"contender", "sessions", "startup", "×",
 		!strcmp(headline, "overhead_ms") ? "overhead" : "turn gap", "×", "p99", "memory",
-		"×", "CPU/turn", "×", "ok"};
-	static const bool right[] = {
-		false, true, true, true, true, true, true, true, true, true, true, true};
+		"×", "CPU/turn", "×", "/GiB", "/core", "ok"};
+	static const bool right[] = {false, true, true, true, true, true, true, true, true, true,
+		true, true, true, true};
 	auto_free char *p50 = xasprintf("%s.p50", headline);
 	auto_free char *p99 = xasprintf("%s.p99", headline);
 	struct table table;
@@ -110,12 +111,14 @@ static void main_table(const struct writer *to, size_t setting)
 		table_set(&table, 0, short_name(to, view_text(cell, "contender")), MARK_NONE);
 		table_set(&table, 1, xasprintf("%" PRId64, view_integer(cell, "sessions")),
 			MARK_NONE);
-		set_figure(&table, 2, to, cell, "startup_ms");
-		set_figure(&table, 4, to, cell, p50);
+		set_figure(&table, 2, to, cell, "startup_ms", false);
+		set_figure(&table, 4, to, cell, p50, false);
 		table_set(&table, 6, view_shown(&tail, true), MARK_NONE);
-		set_figure(&table, 7, to, cell, memory);
-		set_figure(&table, 9, to, cell, "cpu_usec_per_turn");
-		table_set(&table, 11, xasprintf("%" PRId64 "/%" PRId64, completed, attempted),
+		set_figure(&table, 7, to, cell, memory, false);
+		set_figure(&table, 9, to, cell, "cpu_usec_per_turn", false);
+		set_figure(&table, 11, to, cell, "sessions_per_gib", true);
+		set_figure(&table, 12, to, cell, "sessions_per_core", true);
+		table_set(&table, 13, xasprintf("%" PRId64 "/%" PRId64, completed, attempted),
 			completed < attempted || !attempted ? MARK_BAD : MARK_NONE);
 	}
 	table_render(&table, to->form, to->out);
@@ -132,7 +135,8 @@ static void interval_table(const struct writer *to, size_t setting)
 	auto_free char *p99 = xasprintf("%s.p99", headline);
 	const char *const keys[] = {"startup_ms", p50, mean, p99, "first_request_ms.p50",
 		"memory_peak_bytes", "memory_peak_cold_bytes", "rss_peak_bytes", "pss_bytes",
-		"sessions_per_gib", "cpu_startup_usec", "cpu_usec_per_turn"};
+		"sessions_per_gib", "cpu_startup_usec", "cpu_usec_per_turn",
+		"sessions_per_core"};
 	static const char *const titles[] = {"figure", "sessions", "contender", "median",
 		"interval", "unit", "runs", "× best", "interval of ×"};
 	static const bool right[] = {false, true, false, true, true, false, true, true, true};
@@ -420,7 +424,8 @@ void report_markdown(const json_t *summary, struct buf *out)
 		view_text(summary, "plan_sha256"));
 	add(&to, "Figures are medians over runs: times in ms, memory peak in MiB; p99 is of all "
 		 "turns "
-		 "together. × is the ratio to the best of the same number of sessions, ok is "
+		 "together. × is the ratio to the best of the same number of sessions; /GiB and "
+		 "/core are the sessions that one GiB or one CPU would carry; ok is "
 		 "completed/attempted. A cell with more than 10% failed runs has no figures.\n");
 	settings(&to);
 	contenders(&to);
@@ -436,8 +441,8 @@ void report_terminal(const json_t *summary, bool colour, struct buf *out)
 	struct writer to = {summary, out, colour ? TABLE_COLOUR : TABLE_PLAIN};
 	settings(&to);
 	add(&to, "\nMedians over runs: times in ms, memory peak in MiB; p99 of all turns together. "
-		 "× is the ratio\nto the best of the same number of sessions, ok is "
-		 "completed/attempted.\n");
+		 "× is the ratio\nto the best of the same number of sessions; /GiB and /core are the "
+		 "sessions that one GiB or one\nCPU would carry; ok is completed/attempted.\n");
 	hypotheses(&to);
 	failures(&to);
 	excluded(&to);

@@ -32,11 +32,31 @@ static bool read_number(const json_t *object, const char *name, double *out)
 	return json_is_number(value);
 }
 
+static const json_t *figure_of(const json_t *cell, const char *key)
+{
+	return json_object_get(json_object_get(cell, "figures"), key);
+}
+
+/* The more sessions the better; of everything else, the less. */
+static bool more_is_better(const char *key)
+{
+	return !strcmp(key, "sessions_per_gib") || !strcmp(key, "sessions_per_core");
+}
+
+/* Who stood at the memory limit may have wanted more, so that a GiB would carry fewer. */
+static bool is_at_most(const json_t *cell, const char *key)
+{
+	return !strcmp(key, "sessions_per_gib") &&
+	       (view_flag(figure_of(cell, "memory_peak_bytes"), "at_least") ||
+		       view_flag(figure_of(cell, "memory_peak_cold_bytes"), "at_least"));
+}
+
 struct view_figure view_figure(const json_t *cell, const char *key)
 {
-	const json_t *figure = json_object_get(json_object_get(cell, "figures"), key);
+	const json_t *figure = figure_of(cell, key);
 	struct view_figure out = {.n = view_integer(figure, "n"),
 		.at_least = view_flag(figure, "at_least"),
+		.at_most = is_at_most(cell, key),
 		.unit = view_text(figure, "unit"),
 		.missing = view_text(figure, "missing")};
 	out.known = read_number(figure, "median", &out.median);
@@ -50,7 +70,7 @@ struct view_figure view_figure(const json_t *cell, const char *key)
 const json_t *view_ratio(
 	const json_t *summary, const json_t *cell, const char *key, const char *kind)
 {
-	const json_t *figure = json_object_get(json_object_get(cell, "figures"), key);
+	const json_t *figure = figure_of(cell, key);
 	const json_t *place = json_object_get(json_object_get(figure, "ratios"), kind);
 	return json_is_integer(place) ? json_array_get(json_object_get(summary, "ratios"),
 						(size_t)json_integer_value(place))
@@ -70,10 +90,33 @@ static bool is_yardstick(const json_t *summary, const char *contender)
 	return false;
 }
 
+/* Of figures that are not compared by ratios: is there another of its group with more? */
+static bool has_most(const json_t *summary, const json_t *cell, const char *key)
+{
+	size_t i;
+	const json_t *other;
+	double most = view_figure(cell, key).median;
+	json_array_foreach(json_object_get(summary, "cells"), i, other)
+	{
+		struct view_figure figure = view_figure(other, key);
+		if (view_integer(other, "setting") == view_integer(cell, "setting") &&
+			view_integer(other, "sessions") == view_integer(cell, "sessions") &&
+			!is_yardstick(summary, view_text(other, "contender")) && figure.known &&
+			figure.median > most)
+			return false;
+	}
+	return true;
+}
+
 bool view_is_best(const json_t *summary, const json_t *cell, const char *key)
 {
-	return !is_yardstick(summary, view_text(cell, "contender")) &&
-	       view_figure(cell, key).known && !view_ratio(summary, cell, key, "best");
+	size_t found = figure_key_find(key);
+	if (is_yardstick(summary, view_text(cell, "contender")) || !view_figure(cell, key).known)
+		return false;
+	if (more_is_better(key))
+		return has_most(summary, cell, key);
+	return found < figure_keys_count && figure_key_compared(figure_key(found)) &&
+	       !view_ratio(summary, cell, key, "best");
 }
 
 char *view_shown(const struct view_figure *figure, bool pooled)
@@ -83,7 +126,8 @@ char *view_shown(const struct view_figure *figure, bool pooled)
 	char number[SHOWN_MAX];
 	show_number((pooled ? figure->pooled : figure->median) / shown_unit(figure->unit)->size,
 		number);
-	return xasprintf("%s%s", figure->at_least ? "≥ " : "", number);
+	return xasprintf(
+		"%s%s", figure->at_least ? "≥ " : figure->at_most ? "≤ " : "", number);
 }
 
 char *view_shown_interval(const struct view_figure *figure)

@@ -19,7 +19,7 @@ struct view_figure {
 	bool pooled_known;
 	double pooled;
 	int64_t n;
-	bool at_least;
+	bool at_least, at_most; /* of what stood at its memory limit */
 	const char *unit, *missing; /* missing: "" where known */
 };
 struct view_figure view_figure(const json_t *cell, const char *key);
@@ -28,11 +28,14 @@ struct view_figure view_figure(const json_t *cell, const char *key);
  * is none. */
 const json_t *view_ratio(
 	const json_t *summary, const json_t *cell, const char *key, const char *kind);
-/* Whether the cell itself is the best of its group. */
+/*
+ * Whether the cell itself is the best of its group: by the ratios, or of sessions per GiB and per
+ * core the one with the most. Of other figures that are not compared none is.
+ */
 bool view_is_best(const json_t *summary, const json_t *cell, const char *key);
 
 /*
- * "12.3", "≥ 512" in the unit that people are shown; malloc'ed; NULL where it is not known. High
+ * "12.3", "≥ 512", "≤ 40" in the unit that people are shown; malloc'ed; NULL where it is not known. High
  * percentiles are shown of the pooled samples, everything else as the median over runs.
  */
 char *view_shown(const struct view_figure *figure, bool pooled);

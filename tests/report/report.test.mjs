@@ -99,9 +99,10 @@ function overviewOf(summary, setting, sessions, without = []) {
 		headline: summary.settings[setting].suite_tool ? 'overhead_ms' : 'turn_gap_ms',
 		memory: 'memory_peak_bytes',
 	};
-	for (const key of [`${headline}.p50`, `${headline}.p99`, memory, 'sessions_per_gib', 'cpu_usec_per_turn']) {
+	const more = ['sessions_per_gib', 'sessions_per_core'];
+	for (const key of [`${headline}.p50`, `${headline}.p99`, memory, 'cpu_usec_per_turn', ...more]) {
 		const known = here.filter((cell) => typeof figureOf(cell, key).value === 'number');
-		const sign = key === 'sessions_per_gib' ? -1 : 1;
+		const sign = more.includes(key) ? -1 : 1;
 		const best = known
 			.filter((cell) => !yardstick(cell.contender))
 			.sort((a, b) => sign * (figureOf(a, key).value - figureOf(b, key).value))[0];
@@ -134,9 +135,7 @@ async function shownOverview(page) {
 			},
 		]),
 	);
-	return new Map(
-		rows.filter(([name]) => !name.endsWith(' startup_ms') && !name.endsWith(' sessions_per_core')),
-	);
+	return new Map(rows.filter(([name]) => !name.endsWith(' startup_ms')));
 }
 
 test('the overview says what summary.json says, at each number of sessions', async () => {
@@ -295,7 +294,104 @@ test('every figure is defined, machine and warnings are told, contenders with wh
 	});
 });
 
+test('what the doctor found later on stands beside what it found first', async () => {
+	const later = [
+		{ id: 'governor', status: 'warn', found: 'powersave', remedy: 'set it to performance' },
+		{ id: 'swap', status: 'warn', found: '2 GiB of it', remedy: 'swapoff -a' },
+	];
+	const results = pageChanged(
+		'several',
+		'resumed',
+		(run) => run,
+		(environment) => ({
+			...environment,
+			base_image: null,
+			base_image_missing: 'played without containers',
+			resumed: [{ started_at: '2026-11-30T10:00:00Z', first_run: 41, doctor: later }],
+		}),
+	);
+	await on(results, async (page, summary) => {
+		// what it said before is not said again
+		assert.deepEqual(
+			summary.warnings.map(({ id, first_run }) => [id, first_run]),
+			[
+				['governor', undefined],
+				['swap', 41],
+			],
+		);
+		await page.locator('#warnings summary').click();
+		await page.locator('#warnings ul').waitFor();
+		assert.deepEqual(await page.locator('#warnings li').allInnerTexts(), [
+			'governor: powersave',
+			'swap: 2 GiB of it (when the plan was gone on with, before run 41)',
+		]);
+		const environment = page.locator('section[aria-labelledby=environment]');
+		assert.match(
+			await environment.innerText(),
+			/What the doctor found before run 41, when the plan was gone on with \(2026-11-30T10:00:00Z\)/,
+		);
+		assert.deepEqual(
+			await texts(page, 'section[aria-labelledby=environment] [aria-label="Findings of the doctor, look 2"]'),
+			later.map(({ id, status, found }) => [id, status, found]),
+		);
+		// what is not known has its reason beside it
+		assert.match(await environment.innerText(), /base_image\s+not known: played without containers/);
+		assert.doesNotMatch(await environment.innerText(), /base_image_missing/);
+	});
+});
+
+test('bars of what is zero or below have a width', async () => {
+	const results = pageChanged('several', 'zero', (run) => ({
+		...run,
+		sessions_per_core: 0,
+		cpu_usec_per_turn: run.contender === 'c' ? -2000 : -1000,
+	}));
+	await on(results, async (page) => {
+		const widths = await page.$$eval('table.overview .bar rect', (all) =>
+			all.map((one) => Number(one.getAttribute('width'))),
+		);
+		assert.ok(widths.length >= 20);
+		assert.deepEqual(
+			widths.filter((width) => !(width > 0 && width <= 100)),
+			[],
+		);
+	});
+});
+
 // ---- filters
+
+test('parts stay open or closed as their reader leaves them', async () => {
+	await on('mixed', async (page) => {
+		const isOpen = (id) => page.locator(`#${id}`).evaluate((part) => part.open);
+		const toggle = (id) => page.locator(`#${id} > summary`).click();
+		// few rows: open at first
+		assert.equal(await isOpen('table-outcomes'), true);
+		assert.equal(await isOpen('failures'), true);
+		await toggle('table-outcomes');
+		await page.locator('#failures > summary').focus();
+		await page.keyboard.press('Enter');
+		await toggle('table-memory');
+		await toggle('table-cpu');
+		await toggle('table-cpu');
+		const left = async () => [
+			await isOpen('table-outcomes'),
+			await isOpen('failures'),
+			await isOpen('table-memory'),
+			await isOpen('table-cpu'),
+		];
+		assert.deepEqual(await left(), [false, false, true, false]);
+		await choose(page, 'contender', 'node', false);
+		assert.deepEqual(await left(), [false, false, true, false]);
+		assert.equal(await page.locator('#table-memory table').isVisible(), true);
+		// printing opens all, also what is made meanwhile, and is no wish of the reader's
+		await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+		await choose(page, 'contender', 'node');
+		assert.equal(await page.locator('details:not([open])').count(), 0);
+		await page.evaluate(() => dispatchEvent(new Event('afterprint')));
+		assert.deepEqual(await left(), [false, false, true, false]);
+		assert.equal(await isOpen('table-overhead'), false);
+	});
+});
 
 test('without the best the ratios are those that the collector makes without it', async () => {
 	const without = pageWithout('several', ['c']).summary;

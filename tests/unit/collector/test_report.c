@@ -178,7 +178,7 @@ static void the_terminal_table(void **state)
 	assert_non_null(strstr(plain, "?[31m<b>expected</b> |a| got `b`"));
 	assert_non_null(
 		strstr(plain, "c                                 3        –      –      2.48   "
-			      "best    3.52   best      1.04   best  8/8\n"));
+			      "best    3.52   best      1.04   best   873    102  8/8\n"));
 	assert_non_null(
 		strstr(plain, "node                       3  quick     wrong        1  52"));
 	auto_free char *colour = summary_terminal(mixed, true);
@@ -188,6 +188,59 @@ static void the_terminal_table(void **state)
 		occurrences(colour, "\033[1m") + occurrences(colour, "\033[31m") +
 			occurrences(colour, "\033[32m") + occurrences(colour, "\033[0m"));
 	assert_int_equal(occurrences(colour, "\033["), 2 * occurrences(colour, "\033[0m"));
+}
+
+/* More is better, nobody is compared by a ratio, and at the limit it may be fewer. */
+static void sessions_per_gib_and_per_core(void **state)
+{
+	(void)state;
+	json_auto_t *summary = json_deep_copy(mixed);
+	json_t *cells = json_object_get(summary, "cells"), *cell;
+	size_t i;
+	json_array_foreach(cells, i, cell)
+	{
+		const char *name = json_string_value(json_object_get(cell, "contender"));
+		json_t *figures = json_object_get(cell, "figures");
+		if (!strcmp(name, "node"))
+			json_object_set_new(json_object_get(figures, "memory_peak_bytes"),
+				"at_least", json_true());
+	}
+	auto_free char *text = made(report_markdown, summary);
+	static const char *const rows[] = {
+		"/GiB | /core |  ok |",
+		"\n| sessions_per_gib     |        1 | c                             |    407 |     "
+		"[405, 409] | per GiB  |    8 |      – |             – |\n",
+		"\n| sessions_per_gib     |        1 | node                          | ≤ 50.8 |   "
+		"[50.6, 51.1] | per GiB  |    8 |      – |             – |\n",
+		"\n| sessions_per_gib     |        1 | \\<script\\>alert(1)\\</script\\> |    409 |        "
+		"408–409 | per GiB  |    2 |   best |             – |\n",
+		"\n| sessions_per_core    |        1 | c                             |    102 |    "
+		"[98.8, 106] | per core |    8 |   best |             – |\n",
+		"\n| sessions_per_core    |        1 | node                          |   25.5 |   "
+		"[24.7, 26.4] | per core |    8 |      – |             – |\n",
+	};
+	for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+		if (!strstr(text, rows[k]))
+			print_error("not there: %s\n", rows[k]);
+		assert_non_null(strstr(text, rows[k]));
+	}
+}
+
+/* What was found before the first run, and what came when the plan was gone on with. */
+static void warnings_say_when(void **state)
+{
+	(void)state;
+	json_auto_t *summary = json_deep_copy(mixed);
+	json_object_set_new(summary, "warnings",
+		json_pack("[{s:s, s:s, s:s}, {s:s, s:s, s:s, s:i}]", "id", "turbo", "status",
+			"warn", "found", "on", "id", "swap", "status", "warn", "found",
+			"2 GiB", "first_run", 41));
+	auto_free char *markdown = made(report_markdown, summary);
+	auto_free char *plain = summary_terminal(summary, false);
+	assert_non_null(strstr(markdown, "\n- turbo: on\n- swap: 2 GiB (when the plan was gone on "
+					 "with, before run 41)\n"));
+	assert_non_null(strstr(plain, "\nWarnings of the doctor\n  turbo: on\n  swap: 2 GiB (when "
+				      "the plan was gone on with, before run 41)\n"));
 }
 
 /* The page less what stands in its elements style and script: those are ours, or data. */
@@ -296,7 +349,7 @@ static void the_page_has_words_without_a_script(void **state)
 	*strstr(words, "</noscript>") = '\0';
 	static const char *const parts[] = {
 		("\nc                                 3        –      –      2.48   best    3.52   "
-		 "best      1.04   best  8/8\n"),
+		 "best      1.04   best   873    102  8/8\n"),
 		"supported  C needs at most half of Node&#39;s memory",
 		"late_self: the mock was late by its own doing, p99 812 us, bound 500 us",
 		"?[31m&lt;b&gt;expected&lt;/b&gt;",
@@ -367,6 +420,8 @@ int main(void)
 		cmocka_unit_test(markdown_tables_are_whole_and_hold_no_markup_from_outside),
 		cmocka_unit_test(what_is_shipped_and_believed_is_a_table_of_what_is_known),
 		cmocka_unit_test(the_terminal_table),
+		cmocka_unit_test(sessions_per_gib_and_per_core),
+		cmocka_unit_test(warnings_say_when),
 		cmocka_unit_test(the_page_stands_alone_and_text_stays_text),
 		cmocka_unit_test(the_page_carries_the_summary),
 		cmocka_unit_test(only_our_scripts_may_run),
