@@ -7,6 +7,9 @@ const ROWS_LEFT = 132;
 const ROWS_RIGHT = 92;
 const LABEL_GAP = 14;
 const SYMBOL_SIZE = 4.5;
+const ROW_HEIGHT = 30;
+const BELOW = 40; // the axis and its label
+const TEXT_STYLE = { fontSize: '12px', fontFamily: 'inherit' };
 
 function shortened(text, most) {
 	const characters = [...text];
@@ -250,8 +253,8 @@ function linesChart({ label, unit, series, raw, width, height = 330 }) {
 		marginLeft: LINES_LEFT,
 		marginRight: LABEL_WIDTH,
 		marginTop: 26,
-		marginBottom: 40,
-		style: { fontSize: '12px', fontFamily: 'inherit' },
+		marginBottom: BELOW,
+		style: TEXT_STYLE,
 		x: scaleOf(across),
 		y: scaleOf(up),
 		...scalesOf(drawn.map((one) => one.contender)),
@@ -302,10 +305,50 @@ function linesChart({ label, unit, series, raw, width, height = 330 }) {
 	};
 }
 
-/* A row a contender on one axis: single runs, interval or what is up to p99, median, the value in words at its end. */
+/*
+ * A row a contender on one axis, its name on the left and what `valued` ({contender, shown}) says on the right. `marks`
+ * lie between; `points` ({contender, words, and x by the name `along`}) are hovered and walked, `raw` are hovered.
+ */
+function rowsPlot({ label, unit, axis, valued, points, raw = [], along, marks, top, scales, width }) {
+	const names = valued.map((row) => row.contender);
+	const svg = Plot.plot({
+		width,
+		height: ROW_HEIGHT * names.length + 14 + top + BELOW,
+		marginLeft: ROWS_LEFT,
+		marginRight: ROWS_RIGHT,
+		marginTop: top,
+		marginBottom: BELOW,
+		style: TEXT_STYLE,
+		x: scaleOf(axis),
+		y: { type: 'band', domain: names, axis: null },
+		...scales,
+		marks: [
+			axisBelow(axis, unit, width - ROWS_LEFT - ROWS_RIGHT),
+			namesLeft(),
+			...marks,
+			Plot.text(valued, {
+				y: 'contender',
+				text: 'shown',
+				frameAnchor: 'right',
+				textAnchor: 'start',
+				dx: 8,
+				fill: 'var(--ink)',
+				fontWeight: 600,
+			}),
+			hover([...points, ...raw], along, 'contender'),
+		],
+	});
+	const middle = svg.scale('y').bandwidth / 2;
+	return {
+		svg: describe(svg, label),
+		points,
+		place: (point) => [svg.scale('x').apply(point[along]), svg.scale('y').apply(point.contender) + middle],
+	};
+}
+
+/* Single runs, interval or what is up to p99, and the median; the value in words at the end. */
 function rowsChart({ label, unit, points, raw, width }) {
 	if (!points.length) return null;
-	const names = points.map((point) => point.contender);
 	const ranged = points
 		.map((point) => ({ ...point, from: point.lo ?? point.y, to: point.hi ?? point.top ?? point.y }))
 		.filter((point) => point.from < point.to);
@@ -314,20 +357,18 @@ function rowsChart({ label, unit, points, raw, width }) {
 		...ranged.flatMap((point) => [point.from, point.to]),
 		...raw.map((point) => point.y),
 	]);
-	const svg = Plot.plot({
+	return rowsPlot({
+		label,
+		unit,
+		axis,
 		width,
-		height: 30 * names.length + 62,
-		marginLeft: ROWS_LEFT,
-		marginRight: ROWS_RIGHT,
-		marginTop: 8,
-		marginBottom: 40,
-		style: { fontSize: '12px', fontFamily: 'inherit' },
-		x: scaleOf(axis),
-		y: { type: 'band', domain: names, axis: null },
-		...scalesOf(names),
+		valued: points,
+		points,
+		raw,
+		along: 'y',
+		top: 8,
+		scales: scalesOf(points.map((point) => point.contender)),
 		marks: [
-			axisBelow(axis, unit, width - ROWS_LEFT - ROWS_RIGHT),
-			namesLeft(),
 			raw.length
 				? rawPoints(
 						raw,
@@ -344,29 +385,12 @@ function rowsChart({ label, unit, points, raw, width }) {
 				stroke: 'var(--card)',
 				r: SYMBOL_SIZE,
 			}),
-			Plot.text(points, {
-				y: 'contender',
-				text: 'shown',
-				frameAnchor: 'right',
-				textAnchor: 'start',
-				dx: 8,
-				fill: 'var(--ink)',
-				fontWeight: 600,
-			}),
-			hover([...points, ...raw], 'y', 'contender'),
 		],
 	});
-	const middle = svg.scale('y').bandwidth / 2;
-	return {
-		svg: describe(svg, label),
-		points,
-		place: (point) => [svg.scale('x').apply(point.y), svg.scale('y').apply(point.contender) + middle],
-	};
 }
 
 /* Stacked parts from zero: rows {contender, parts: [{part, value, colour, words}], shown}. */
 function stacksChart({ label, unit, rows, width }) {
-	if (!rows.length) return null;
 	const bars = rows.flatMap(({ contender, parts }) => {
 		let at = 0;
 		return parts
@@ -383,39 +407,19 @@ function stacksChart({ label, unit, rows, width }) {
 	});
 	const most = bars.reduce((max, bar) => Math.max(max, bar.x2), 0);
 	if (!most) return null;
-	const axis = { type: 'linear', domain: [0, most * 1.02], ticks: evenTicks(0, most * 1.02) };
-	const svg = Plot.plot({
+	return rowsPlot({
+		label,
+		unit,
+		axis: { type: 'linear', domain: [0, most * 1.02], ticks: evenTicks(0, most * 1.02) },
 		width,
-		height: 30 * rows.length + 58,
-		marginLeft: ROWS_LEFT,
-		marginRight: ROWS_RIGHT,
-		marginTop: 4,
-		marginBottom: 40,
-		style: { fontSize: '12px', fontFamily: 'inherit' },
-		x: scaleOf(axis),
-		y: { type: 'band', domain: rows.map((row) => row.contender), axis: null },
+		valued: rows,
+		points: bars,
+		along: 'middle',
+		top: 4,
 		marks: [
-			axisBelow(axis, unit, width - ROWS_LEFT - ROWS_RIGHT),
-			namesLeft(),
 			Plot.barX(bars, { y: 'contender', x1: 'x1', x2: 'x2', fill: 'colour', insetTop: 4, insetBottom: 4 }),
-			Plot.text(rows, {
-				y: 'contender',
-				text: 'shown',
-				frameAnchor: 'right',
-				textAnchor: 'start',
-				dx: 8,
-				fill: 'var(--ink)',
-				fontWeight: 600,
-			}),
-			hover(bars, 'middle', 'contender'),
 		],
 	});
-	const middle = svg.scale('y').bandwidth / 2;
-	return {
-		svg: describe(svg, label),
-		points: bars,
-		place: (bar) => [svg.scale('x').apply(bar.middle), svg.scale('y').apply(bar.contender) + middle],
-	};
 }
 
 /* The arrow keys go from point to point as the pointer would; `told` gets the words for those who do not see. */

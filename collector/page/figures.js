@@ -58,21 +58,32 @@ function figure({ id, title, explained, wide, pictures, abreast = 1, legend, col
 	);
 }
 
-const opened = new Set();
+const chosen = new Map(); // by id: whether its reader has opened or closed it
+let printing = false;
 
-/* A part that is made when it is opened, and stays open when the page is made again. */
+/* A part that is made when it is opened; as its reader leaves it, it stays when the page is made again. */
 function later(title, make, id, open = false) {
-	const part = el('details', { id, open: open || opened.has(id) }, el('summary', null, title));
+	const wanted = () => printing || (chosen.get(id) ?? open);
+	const handle = el('summary', null, title);
+	const part = el('details', { id }, handle);
 	const fill = () => {
-		if (part.childElementCount === 1) part.append(make());
+		if (part.open && part.childElementCount === 1) part.append(make());
 	};
-	if (part.open) fill();
-	part.addEventListener('toggle', () => {
-		if (part.open) fill();
-		opened[part.open ? 'add' : 'delete'](id);
-	});
-	part.fill = fill;
+	part.settle = () => {
+		part.open = wanted();
+		fill();
+	};
+	// before it is toggled, by pointer or key
+	handle.addEventListener('click', () => chosen.set(id, !part.open));
+	// also by what is found in it
+	part.addEventListener('toggle', fill);
+	part.settle();
 	return part;
+}
+
+function settleAll(inPrint) {
+	printing = inPrint;
+	for (const part of document.querySelectorAll('details')) part.settle();
 }
 
 function cellColumns() {

@@ -168,6 +168,8 @@ function swatch(contender) {
 	);
 }
 
+const BAR_LEAST = 0.6; // of 100: also what is zero, or less, is there
+
 function overviewCell(column, contender) {
 	const cell = cellIn(column, contender);
 	const label = { 'data-label': column.title };
@@ -190,7 +192,7 @@ function overviewCell(column, contender) {
 		: isYardstick(contender)
 			? ['yardstick']
 			: [el('b', null, shownRatio(ratio)), interval ? ` ${interval}` : ''];
-	const share = Math.max((100 * value) / column.most, 0.6).toFixed(2);
+	const share = column.most > 0 ? Math.max((100 * value) / column.most, BAR_LEAST) : BAR_LEAST;
 	return el(
 		'td',
 		{ ...label, class: best ? 'n best' : 'n', 'data-figure': column.key, 'data-value': value },
@@ -204,7 +206,7 @@ function overviewCell(column, contender) {
 		svgEl(
 			'svg',
 			{ class: 'bar', viewBox: '0 0 100 4', preserveAspectRatio: 'none', 'aria-hidden': 'true' },
-			svgEl('rect', { width: share, height: 4, fill: styles.get(contender).colour }),
+			svgEl('rect', { width: share.toFixed(2), height: 4, fill: styles.get(contender).colour }),
 		),
 	);
 }

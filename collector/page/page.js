@@ -245,16 +245,8 @@ function start() {
 		room = measure();
 		draw();
 	}).observe(parts.charts);
-	addEventListener('beforeprint', () => {
-		for (const part of document.querySelectorAll('details')) {
-			part.fill?.();
-			part.dataset.was = part.open ? 'open' : '';
-			part.open = true;
-		}
-	});
-	addEventListener('afterprint', () => {
-		for (const part of document.querySelectorAll('details')) part.open = part.dataset.was === 'open';
-	});
+	addEventListener('beforeprint', () => settleAll(true));
+	addEventListener('afterprint', () => settleAll(false));
 }
 
 start();
