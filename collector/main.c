@@ -263,7 +263,9 @@ static int examine(int argc, char **argv)
 	enum { CONTAINERS = OWN_OPTIONS };
 	static const struct option own[] = {{"containers", no_argument, NULL, CONTAINERS}};
 	auto_free struct option *names = all_options(own, sizeof own / sizeof *own);
-	struct doctor doctor = {.root = "", .cgroup_root = "/sys/fs/cgroup", .results = "results",
+	struct doctor doctor = {.root = "",
+		.cgroup_root = "/sys/fs/cgroup",
+		.results = "results",
 		.in_advance = true};
 	struct plan_overrides overrides;
 	bool json = false;

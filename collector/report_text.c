@@ -135,8 +135,7 @@ static void interval_table(const struct writer *to, size_t setting)
 	auto_free char *p99 = xasprintf("%s.p99", headline);
 	const char *const keys[] = {"startup_ms", p50, mean, p99, "first_request_ms.p50",
 		"memory_peak_bytes", "memory_peak_cold_bytes", "rss_peak_bytes", "pss_bytes",
-		"sessions_per_gib", "cpu_startup_usec", "cpu_usec_per_turn",
-		"sessions_per_core"};
+		"sessions_per_gib", "cpu_startup_usec", "cpu_usec_per_turn", "sessions_per_core"};
 	static const char *const titles[] = {"figure", "sessions", "contender", "median",
 		"interval", "unit", "runs", "× best", "interval of ×"};
 	static const bool right[] = {false, true, false, true, true, false, true, true, true};
@@ -441,7 +440,8 @@ void report_terminal(const json_t *summary, bool colour, struct buf *out)
 	struct writer to = {summary, out, colour ? TABLE_COLOUR : TABLE_PLAIN};
 	settings(&to);
 	add(&to, "\nMedians over runs: times in ms, memory peak in MiB; p99 of all turns together. "
-		 "× is the ratio\nto the best of the same number of sessions; /GiB and /core are the "
+		 "× is the ratio\nto the best of the same number of sessions; /GiB and /core are "
+		 "the "
 		 "sessions that one GiB or one\nCPU would carry; ok is completed/attempted.\n");
 	hypotheses(&to);
 	failures(&to);

@@ -126,8 +126,7 @@ char *view_shown(const struct view_figure *figure, bool pooled)
 	char number[SHOWN_MAX];
 	show_number((pooled ? figure->pooled : figure->median) / shown_unit(figure->unit)->size,
 		number);
-	return xasprintf(
-		"%s%s", figure->at_least ? "≥ " : figure->at_most ? "≤ " : "", number);
+	return xasprintf("%s%s", figure->at_least ? "≥ " : figure->at_most ? "≤ " : "", number);
 }
 
 char *view_shown_interval(const struct view_figure *figure)

@@ -19,7 +19,7 @@ struct view_figure {
 	bool pooled_known;
 	double pooled;
 	int64_t n;
-	bool at_least, at_most; /* of what stood at its memory limit */
+	bool at_least, at_most;     /* of what stood at its memory limit */
 	const char *unit, *missing; /* missing: "" where known */
 };
 struct view_figure view_figure(const json_t *cell, const char *key);
@@ -35,8 +35,8 @@ const json_t *view_ratio(
 bool view_is_best(const json_t *summary, const json_t *cell, const char *key);
 
 /*
- * "12.3", "≥ 512", "≤ 40" in the unit that people are shown; malloc'ed; NULL where it is not known. High
- * percentiles are shown of the pooled samples, everything else as the median over runs.
+ * "12.3", "≥ 512", "≤ 40" in the unit that people are shown; malloc'ed; NULL where it is not known.
+ * High percentiles are shown of the pooled samples, everything else as the median over runs.
  */
 char *view_shown(const struct view_figure *figure, bool pooled);
 /* "[11.9, 12.8]", "11.9–12.8" for minimum and maximum; malloc'ed, NULL where not known. */

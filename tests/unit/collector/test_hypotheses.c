@@ -114,8 +114,7 @@ static void scene_init(struct scene *scene, double lowest, size_t blocks)
 {
 	*scene = (struct scene){.figures = xcalloc(figure_keys_count, sizeof *scene->figures)};
 	for (size_t i = 0; i < blocks; i++) {
-		scene->records[i] = (struct run_record){
-			.block = (int64_t)i + 1,
+		scene->records[i] = (struct run_record){.block = (int64_t)i + 1,
 			.scenario = "quick",
 			.contender = "c",
 			.track = "shipped"};

@@ -208,11 +208,13 @@ static void sessions_per_gib_and_per_core(void **state)
 	auto_free char *text = made(report_markdown, summary);
 	static const char *const rows[] = {
 		"/GiB | /core |  ok |",
-		"\n| sessions_per_gib     |        1 | c                             |    407 |     "
+		"\n| sessions_per_gib     |        1 | c                             |    407 |    "
+		" "
 		"[405, 409] | per GiB  |    8 |      – |             – |\n",
 		"\n| sessions_per_gib     |        1 | node                          | ≤ 50.8 |   "
 		"[50.6, 51.1] | per GiB  |    8 |      – |             – |\n",
-		"\n| sessions_per_gib     |        1 | \\<script\\>alert(1)\\</script\\> |    409 |        "
+		"\n| sessions_per_gib     |        1 | \\<script\\>alert(1)\\</script\\> |    409 "
+		"|        "
 		"408–409 | per GiB  |    2 |   best |             – |\n",
 		"\n| sessions_per_core    |        1 | c                             |    102 |    "
 		"[98.8, 106] | per core |    8 |   best |             – |\n",
@@ -233,8 +235,8 @@ static void warnings_say_when(void **state)
 	json_auto_t *summary = json_deep_copy(mixed);
 	json_object_set_new(summary, "warnings",
 		json_pack("[{s:s, s:s, s:s}, {s:s, s:s, s:s, s:i}]", "id", "turbo", "status",
-			"warn", "found", "on", "id", "swap", "status", "warn", "found",
-			"2 GiB", "first_run", 41));
+			"warn", "found", "on", "id", "swap", "status", "warn", "found", "2 GiB",
+			"first_run", 41));
 	auto_free char *markdown = made(report_markdown, summary);
 	auto_free char *plain = summary_terminal(summary, false);
 	assert_non_null(strstr(markdown, "\n- turbo: on\n- swap: 2 GiB (when the plan was gone on "
