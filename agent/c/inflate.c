@@ -81,6 +81,13 @@ int inflater_feed(struct inflater *inflater, const char *bytes, size_t length,
 	return 0;
 }
 
+int inflater_end(const struct inflater *inflater, struct error *err)
+{
+	if (inflater->ended || !inflater->stream.total_in)
+		return 0;
+	return error_set(err, 0, "the answer ended before what is compressed in it did");
+}
+
 #else
 
 struct inflater *inflater_new(struct span coding, struct error *err)
@@ -99,6 +106,12 @@ int inflater_feed(struct inflater *inflater, const char *bytes, size_t length,
 	void *client, struct error *err)
 {
 	(void)inflater, (void)bytes, (void)length, (void)data, (void)client;
+	return error_set(err, 0, "answer is compressed");
+}
+
+int inflater_end(const struct inflater *inflater, struct error *err)
+{
+	(void)inflater;
 	return error_set(err, 0, "answer is compressed");
 }
 

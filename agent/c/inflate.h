@@ -23,5 +23,8 @@ void inflater_free(struct inflater *inflater); /* accepts NULL */
 int inflater_feed(struct inflater *inflater, const char *bytes, size_t length,
 	int (*data)(void *client, const char *bytes, size_t length, struct error *err),
 	void *client, struct error *err);
+/* The body has ended. Returns 0, or -1 with *err if what was compressed has not; no bytes at all
+ * are no text. */
+int inflater_end(const struct inflater *inflater, struct error *err);
 
 #endif

@@ -1,16 +1,14 @@
 #include "agent/c/target.h"
 
 #include "common/buf.h"
-#include "common/clock.h"
 #include "common/error.h"
 
-#include <netdb.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 
-enum { PORT_MAX = 65535, LOOK_UP_AGAIN_NS = 1000000000 };
+enum { PORT_MAX = 65535 };
 
 static const char HTTP[] = "http", HTTPS[] = "https";
 
@@ -77,6 +75,29 @@ static const char *after_scheme(const char *url, const char *scheme)
 		       : NULL;
 }
 
+/* Take segments "." and ".." out of a path, with what the latter go up from; its query stays. */
+static void remove_dots(char *path)
+{
+	char *to = path, *at = path;
+	while (*at && *at != '?') {
+		size_t length = 1 + strcspn(at + 1, "/?");
+		char *next = at + length;
+		bool same = length == 2 && at[1] == '.';
+		bool up = length == 3 && at[1] == '.' && at[2] == '.';
+		if (up)
+			while (to > path && *--to != '/')
+				;
+		if (!same && !up) {
+			memmove(to, at, length);
+			to += length;
+		} else if (*next != '/') {
+			*to++ = '/'; /* what they name is a folder */
+		}
+		at = next;
+	}
+	memmove(to, at, strlen(at) + 1);
+}
+
 /* Path and query, up to a fragment. With `encode`, what may not stand there is percent-encoded. */
 static char *take_path(const char *at, bool encode)
 {
@@ -94,6 +115,7 @@ static char *take_path(const char *at, bool encode)
 			return NULL;
 		}
 	}
+	remove_dots(path.data);
 	return path.data;
 }
 
@@ -137,6 +159,8 @@ int target_init_relative(
 		size_t kept = strcspn(base->path, "?");
 		if (*reference == '/')
 			kept = 0;
+		else if (!*reference || *reference == '#')
+			kept = strlen(base->path);
 		else if (*reference != '?')
 			while (kept && base->path[kept - 1] != '/')
 				kept--;
@@ -154,8 +178,6 @@ void target_release(struct target *target)
 	free(target->port);
 	free(target->authority);
 	free(target->path);
-	if (target->addresses)
-		freeaddrinfo(target->addresses);
 	*target = (struct target){0};
 }
 
@@ -163,25 +185,4 @@ bool target_is_same_origin(const struct target *target, const struct target *oth
 {
 	return target->tls == other->tls && !strcasecmp(target->host, other->host) &&
 	       !strcmp(target->port, other->port);
-}
-
-/* ---- looked up */
-
-int target_look_up(
-	struct target *target, size_t index, const struct addrinfo **address, struct error *err)
-{
-	bool failed = target->look_up_code && now_ns() < target->looked_up_ns + LOOK_UP_AGAIN_NS;
-	if (!target->addresses && !failed) {
-		struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-		target->look_up_code =
-			getaddrinfo(target->host, target->port, &hints, &target->addresses);
-		target->looked_up_ns = now_ns();
-	}
-	if (!target->addresses)
-		return error_set(err, 0, "cannot look up '%.200s': %s", target->host,
-			gai_strerror(target->look_up_code));
-	*address = target->addresses;
-	for (; index && *address; index--)
-		*address = (*address)->ai_next;
-	return 0;
 }

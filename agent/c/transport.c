@@ -3,6 +3,7 @@
 #include "agent/c/config.h"
 #include "agent/c/dial.h"
 #include "agent/c/inflate.h"
+#include "agent/c/names.h"
 #include "agent/c/target.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -25,12 +26,14 @@ enum {
 	VECTORS_MAX = 512,
 	RECEIVE_BYTES = 64 << 10,
 	REDIRECTS_MAX = 5,
+	CONNECT_MS = 2000, /* the most that an address gets while there are others */
 };
 
 struct transport {
 	struct loop *loop;
 	const struct config *config;
 	struct target target;
+	struct names names;
 	struct buf head;         /* of all requests to it: the lines that do not differ */
 	size_t address;          /* number of the one that the target was reached at */
 	struct dialer *dialer;   /* made when first needed */
@@ -83,6 +86,16 @@ static void watch(struct exchange *exchange)
 	(void)connection_watch(&exchange->connection, sending, &err);
 }
 
+/* The address that the exchange has now is one that answers. */
+static void note_address(struct exchange *exchange)
+{
+	loop_timer_clear(exchange->transport->loop, &exchange->timer);
+	exchange->unanswered = 0;
+	exchange->patient = false;
+	if (!exchange->target)
+		exchange->transport->address = exchange->address;
+}
+
 /* Send what the connection takes. What fails here shows again when the answer is received. */
 static void send_request(struct exchange *exchange)
 {
@@ -116,8 +129,8 @@ static void send_request(struct exchange *exchange)
 		}
 		exchange->sent += (size_t)sent;
 	}
-	if (exchange->sent && !exchange->target)
-		transport->address = exchange->address;
+	if (exchange->sent)
+		note_address(exchange);
 	watch(exchange);
 }
 
@@ -204,6 +217,14 @@ static void close_connection(struct exchange *exchange)
 	exchange->used = false;
 }
 
+/* Let the host's addresses be tried from number `address` on. */
+static void start_at(struct exchange *exchange, size_t address)
+{
+	exchange->address = address;
+	exchange->unanswered = 0;
+	exchange->patient = false;
+}
+
 /* Whether the request goes on at the address that the answer points to. */
 static bool follow(struct exchange *exchange, const char *location)
 {
@@ -220,7 +241,7 @@ static bool follow(struct exchange *exchange, const char *location)
 	exchange->target = target;
 	exchange->redirects++;
 	exchange->replaced = false;
-	exchange->address = 0;
+	start_at(exchange, 0);
 	begin(exchange);
 	return true;
 }
@@ -230,6 +251,9 @@ static bool follow(struct exchange *exchange, const char *location)
 static void end(struct exchange *exchange, const char *failure, bool surplus)
 {
 	struct http *http = &exchange->http;
+	struct error err;
+	if (!failure && exchange->inflater && inflater_end(exchange->inflater, &err))
+		failure = err.text;
 	struct exchange_result result = {.failure = failure, .wait_ms = exchange->wait_ms};
 	bool heard = http->heard, kept = exchange->used && !exchange->replaced;
 	if (http->state > HTTP_HEADERS)
@@ -253,13 +277,21 @@ static void end(struct exchange *exchange, const char *failure, bool surplus)
 		exchange->over(exchange, &result);
 }
 
-static void tell_failure(struct timer *timer)
+static bool try_next_address(struct exchange *exchange);
+
+static void timer_expired(struct timer *timer)
 {
 	struct exchange *exchange = container_of(timer, struct exchange, timer);
 	char *failure = exchange->failure;
 	exchange->failure = NULL;
-	end(exchange, failure, false);
-	free(failure);
+	if (failure) {
+		end(exchange, failure, false);
+		free(failure);
+		return;
+	}
+	if (!exchange->unanswered)
+		exchange->unanswered = 1 + exchange->address;
+	try_next_address(exchange);
 }
 
 static void connection_dialled(struct connection *connection, const char *failure)
@@ -272,17 +304,24 @@ static void connection_dialled(struct connection *connection, const char *failur
 		send_request(exchange);
 }
 
-/* Open a connection to the target's address number `address`, or the next one that takes it. */
+/* Open a connection to the host's address number `address`, or the next one that takes it; after
+ * the last to the one that did not answer. */
 static int open_plain(struct exchange *exchange, struct target *target, struct error *err)
 {
-	const struct addrinfo *address;
-	if (target_look_up(target, exchange->address, &address, err))
+	const struct addrinfo *all, *address;
+	if (names_look_up(&exchange->transport->names, target, &all, err))
 		return -1;
 	error_set(err, 0, "'%.200s' has no more addresses", target->host);
+	address = address_number(all, exchange->address);
 	for (; address; address = address->ai_next, exchange->address++)
 		if (!connection_open(&exchange->connection, address, err))
 			return 0;
-	return -1;
+	if (!exchange->unanswered || exchange->patient)
+		return -1;
+	exchange->patient = true;
+	exchange->address = exchange->unanswered - 1;
+	address = address_number(all, exchange->address);
+	return address ? connection_open(&exchange->connection, address, err) : -1;
 }
 
 static int open_connection(struct exchange *exchange, struct error *err)
@@ -300,14 +339,43 @@ static int open_connection(struct exchange *exchange, struct error *err)
 	return 0;
 }
 
-/* Nothing could be sent on a new connection: whether the host has another address to try. */
-static bool has_next_address(const struct exchange *exchange)
+/* The addresses of the exchange's host if another one may be tried: nothing was sent on the
+ * connection, and it is a new one without TLS. Else NULL. */
+static const struct addrinfo *other_addresses(struct exchange *exchange)
 {
-	const struct addrinfo *address;
-	struct target *target = target_of(exchange);
+	const struct addrinfo *all;
 	struct error err;
-	return !target->tls && !exchange->sent && !exchange->used &&
-	       !target_look_up(target, exchange->address + 1, &address, &err) && address;
+	if (target_of(exchange)->tls || exchange->sent || exchange->used || exchange->patient ||
+		names_look_up(&exchange->transport->names, target_of(exchange), &all, &err))
+		return NULL;
+	return exchange->unanswered || address_number(all, exchange->address + 1) ? all : NULL;
+}
+
+/* Returns false if there is none. */
+static bool try_next_address(struct exchange *exchange)
+{
+	if (!other_addresses(exchange))
+		return false;
+	close_connection(exchange);
+	clear(exchange);
+	exchange->address++;
+	begin(exchange);
+	return true;
+}
+
+/* An address that neither answers nor refuses is left for another one, so that each has its turn
+ * before the server counts as silent. */
+static void limit_connecting(struct exchange *exchange)
+{
+	const struct addrinfo *others = other_addresses(exchange);
+	if (!others)
+		return;
+	int64_t limit_ms =
+		exchange->transport->config->idle_timeout_ms / (int64_t)(1 + address_count(others));
+	if (limit_ms > CONNECT_MS)
+		limit_ms = CONNECT_MS;
+	loop_timer_set(
+		exchange->transport->loop, &exchange->timer, now_ns() + limit_ms * NS_PER_MS);
 }
 
 /* Send the request, to the address it has now. */
@@ -332,6 +400,7 @@ static void begin(struct exchange *exchange)
 		loop_timer_set(transport->loop, &exchange->timer, now_ns());
 	} else if (!exchange->opening) {
 		send_request(exchange);
+		limit_connecting(exchange);
 	}
 }
 
@@ -340,7 +409,7 @@ void exchange_start(struct exchange *exchange, const struct history *history)
 	exchange->history = history;
 	exchange->redirects = 0;
 	exchange->replaced = false;
-	exchange->address = exchange->transport->address;
+	start_at(exchange, exchange->transport->address);
 	/* A redirect's connection may lead elsewhere, where the key must not go. */
 	if (exchange->target &&
 		!target_is_same_origin(exchange->target, &exchange->transport->target))
@@ -378,13 +447,8 @@ static void connection_ready(struct connection *connection, uint32_t events)
 static void lose(struct exchange *exchange, int code)
 {
 	struct error err;
-	if (has_next_address(exchange)) {
-		close_connection(exchange);
-		clear(exchange);
-		exchange->address++;
-		begin(exchange);
+	if (try_next_address(exchange))
 		return;
-	}
 	/* Others may try them all again. */
 	if (!exchange->sent && !exchange->target)
 		exchange->transport->address = 0;
@@ -447,7 +511,7 @@ void exchange_init(struct exchange *exchange, struct transport *transport, const
 	connection_init(&exchange->connection, transport->loop);
 	exchange->connection.ready = connection_ready;
 	exchange->connection.dialled = connection_dialled;
-	exchange->timer.expired = tell_failure;
+	exchange->timer.expired = timer_expired;
 	exchange->http.header = take_header;
 	exchange->http.data = take_data;
 }
@@ -478,6 +542,7 @@ void transport_free(struct transport *transport)
 		return;
 	dialer_free(transport->dialer);
 	target_release(&transport->target);
+	names_release(&transport->names);
 	buf_release(&transport->head);
 	free(transport->ready);
 	free(transport);

@@ -3,8 +3,9 @@
  * connection.h.
  *
  * An exchange is one POST of a history and its answer. Redirects 307 and 308 are followed with the
- * body, and a kept-alive connection that the server closed before any byte of its answer is
- * replaced; both without the caller's noticing.
+ * body, a kept-alive connection that the server closed before any byte of its answer is replaced,
+ * and a host's next address is tried where one refuses or does not answer; all without the caller's
+ * noticing.
  */
 #ifndef AGENT_C_TRANSPORT_H
 #define AGENT_C_TRANSPORT_H
@@ -59,13 +60,15 @@ struct exchange {
 	size_t sent, size;     /* bytes of the request, head and body */
 	struct target *target; /* of this request, if it is not the usual one */
 	size_t address;        /* number of the one, of those of the target's host, that is tried */
+	size_t unanswered; /* 1 + number of the first that was left as it did not answer, or 0 */
+	bool patient;      /* it is tried again, after all others: it has as long as it takes */
 	int redirects;
 	struct http http;
 	struct inflater *inflater; /* of an answer that is compressed */
 	char *location;            /* where the answer redirects to */
 	enum retry_header wait_header;
 	int64_t wait_ms;
-	struct timer timer; /* tells a failure that was known at once */
+	struct timer timer; /* tells a failure that was known at once; leaves an address */
 	char *failure;      /* that one */
 };
 

@@ -17,6 +17,7 @@ export const runtimeCases = {
 	},
 	'c-min': {
 		'http/gzip': http('gzip'),
+		'http/gzip-cut-after-finish': http('gzip'),
 		'http/gzip-error': http('gzip'),
 		'http/tls': http('TLS'),
 		'http/tls-localhost': http('TLS'),

@@ -58,24 +58,31 @@ impl Target {
             host: host.trim_matches(['[', ']']).to_owned(),
             port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
             authority: HeaderValue::from_str(authority.as_str()).ok()?,
-            path: uri.path_and_query()?.as_str().parse().ok()?,
+            path: without_dots(uri.path_and_query()?.as_str()).parse().ok()?,
             addresses: OnceCell::new(),
         })
     }
 
-    /// What a redirection to `location` leads to.
+    /// What a redirection to `location` leads to, absolute or not (RFC 3986, 5.2).
     pub fn redirected(&self, location: &str) -> Option<Target> {
-        if !location.starts_with('/') {
+        let location = location.split('#').next().unwrap_or_default();
+        if location.find([':', '/', '?']).is_some_and(|at| location[at..].starts_with(':')) {
             return Target::parse(location);
         }
         let scheme = if self.tls { "https:" } else { "http:" };
-        match location.starts_with("//") {
-            true => Target::parse(&[scheme, location].concat()),
-            false => {
-                let authority = self.authority.to_str().ok()?;
-                Target::parse(&[scheme, "//", authority, location].concat())
-            }
+        if location.starts_with("//") {
+            return Target::parse(&[scheme, location].concat());
         }
+        // What is kept of the path.
+        let path = self.path.path();
+        let base = match location.as_bytes().first() {
+            None => self.path.path_and_query()?.as_str(),
+            Some(b'/') => "",
+            Some(b'?') => path,
+            Some(_) => &path[..=path.rfind('/')?],
+        };
+        let authority = self.authority.to_str().ok()?;
+        Target::parse(&[scheme, "//", authority, base, location].concat())
     }
 
     pub fn is_same_origin(&self, other: &Target) -> bool {
@@ -92,6 +99,24 @@ impl Target {
         stream.set_nodelay(true)?;
         Ok(stream)
     }
+}
+
+/// A path with its query, without its segments "." and ".." and what the latter go up from.
+fn without_dots(text: &str) -> String {
+    let (path, query) = text.split_at(text.find('?').unwrap_or(text.len()));
+    let mut kept = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        match segment {
+            "." => {}
+            ".." => drop(kept.pop()),
+            _ => kept.push(segment),
+        }
+        if matches!(segment, "." | "..") && segments.peek().is_none() {
+            kept.push(""); // what they name is a folder
+        }
+    }
+    format!("/{}{query}", kept.join("/"))
 }
 
 enum Transport {
@@ -375,6 +400,37 @@ mod tests {
         assert_eq!(to("//b:2/y"), Some(("b:2".into(), "/y".into(), false)));
         assert_eq!(to("http://a:1/y"), Some(("a:1".into(), "/y".into(), true)));
         assert_eq!(to("ftp://a/y"), None);
-        assert_eq!(to(""), None);
+        assert_eq!(to("y:1/z"), None);
+        // RFC 3986, 5.4
+        let base = Target::parse("http://a/b/c/d;p?q").unwrap();
+        for (location, path) in [
+            ("g", "/b/c/g"),
+            ("./g", "/b/c/g"),
+            ("g/", "/b/c/g/"),
+            ("/g", "/g"),
+            ("?y", "/b/c/d;p?y"),
+            ("g?y", "/b/c/g?y"),
+            ("g;x?y#s", "/b/c/g;x?y"),
+            ("", "/b/c/d;p?q"),
+            ("#s", "/b/c/d;p?q"),
+            (".", "/b/c/"),
+            ("..", "/b/"),
+            ("../g", "/b/g"),
+            ("../..", "/"),
+            ("../../../g", "/g"),
+            ("/./g", "/g"),
+            ("/../g", "/g"),
+            ("g.", "/b/c/g."),
+            ("..g", "/b/c/..g"),
+            ("./g/.", "/b/c/g/"),
+            ("g/../h", "/b/c/h"),
+            ("g//../h", "/b/c/g/h"),
+            ("g?y/../x", "/b/c/g?y/../x"),
+            ("http://a/x/../y", "/y"),
+        ] {
+            let next = base.redirected(location).unwrap();
+            assert_eq!(next.path.to_string(), path, "{location}");
+            assert!(next.is_same_origin(&base));
+        }
     }
 }

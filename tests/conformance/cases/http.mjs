@@ -308,6 +308,27 @@ export default [
 		],
 		history: HISTORY,
 	},
+	...[
+		['gzip-cut', 'a gzip body that is cut short is an error of the turn: its calls are not run, it is asked again', [fragments(echo)], [stream(...EVENTS)]],
+		['gzip-cut-after-finish', 'a gzip body that is cut short after the finish chunk: the turn is complete', EVENTS.slice(0, 2), []],
+	].map(([name, about, events, again]) => ({
+		name: `http/${name}`,
+		about,
+		answers: [
+			[
+				head([SSE_TYPE, 'Content-Encoding: gzip', 'Transfer-Encoding: chunked']),
+				async () => {
+					const pieces = [];
+					for await (const piece of gzipped(events)) if (piece?.length) pieces.push(piece);
+					return pieces.slice(0, events.length).flatMap((piece) => [httpChunk(piece), 30]); // without the end of the last block and the sum
+				},
+				LAST_CHUNK,
+			],
+			...again,
+			final(),
+		],
+		history: HISTORY,
+	})),
 	{
 		name: 'http/gzip-error',
 		about: 'an error body in gzip',
@@ -330,6 +351,17 @@ export default [
 			check.equal(requests[1].headers['x-session-id'], 's1', 'X-Session-Id');
 		},
 	})),
+	{
+		name: 'http/redirect-relative',
+		about: 'a redirect to a relative address, with dots to be taken out',
+		answers: [redirect(307, '../v2/./chat?a=../b'), redirect(308, '?c'), stream(...EVENTS), final()],
+		history: HISTORY,
+		check: ({ check, requests }) => {
+			check.equal(requests[1].path, '/v1/v2/chat?a=../b', 'path');
+			check.equal(requests[2].path, '/v1/v2/chat?c', 'path with another query');
+			check.equal(requests[2].text, requests[0].text, 'body');
+		},
+	},
 	{
 		name: 'http/redirect-loop',
 		about: 'a redirect to itself ends',

@@ -57,6 +57,7 @@ static void check(const struct buf *text, const char *coding, bool gzip, size_t 
 	}
 	assert_int_equal(seen.length, text->length);
 	assert_memory_equal(seen.data, text->data, text->length);
+	assert_int_equal(inflater_end(inflater, &err), 0);
 	inflater_free(inflater);
 }
 
@@ -113,10 +114,39 @@ static void test_stopped(void **state)
 	inflater_free(inflater);
 }
 
+/* Wherever it is cut: in the head of gzip, in the text, in the sum behind it. */
+static void test_cut_short(void **state)
+{
+	(void)state;
+	struct error err;
+	for (int gzip = 0; gzip < 2; gzip++) {
+		struct buf text auto_buf, packed auto_buf;
+		buf_init(&text, 1 << 20);
+		buf_init(&packed, 1 << 20);
+		buf_add_text(&text, "data: [DONE]\n\n");
+		pack(&packed, &text, gzip);
+		for (size_t length = 0; length <= packed.length; length++) {
+			bool whole = !length || length == packed.length;
+			struct buf seen auto_buf;
+			buf_init(&seen, 1 << 20);
+			struct inflater *inflater = inflater_new(span_of("gzip"), &err);
+			assert_int_equal(
+				inflater_feed(inflater, packed.data, length, note, &seen, &err), 0);
+			err.text[0] = '\0';
+			assert_int_equal(inflater_end(inflater, &err), whole ? 0 : -1);
+			assert_string_equal(err.text,
+				whole ? ""
+				      : "the answer ended before what is compressed in it did");
+			inflater_free(inflater);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_split_anywhere),
+		cmocka_unit_test(test_cut_short),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_stopped),
 	};
