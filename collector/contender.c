@@ -14,7 +14,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 
 enum { OUTPUT_MAX = 4096 };
@@ -92,30 +91,6 @@ int contender_spawn(struct launcher *launcher, const char **command, const json_
 	return result;
 }
 
-/* Read to the end of the file, or until the time is up. */
-static int read_output(int fd, struct buf *text, int64_t deadline_ns)
-{
-	for (;;) {
-		char bytes[4096];
-		int64_t left_ns = deadline_ns - now_ns();
-		struct pollfd ready = {fd, POLLIN, 0};
-		if (left_ns <= 0 || poll(&ready, 1, (int)(left_ns / NS_PER_MS) + 1) < 0)
-			return -1;
-		ssize_t got;
-		switch (output_read_some(fd, bytes, sizeof bytes, &got)) {
-		case DRAINED_END:
-			return 0;
-		case DRAINED_MORE:
-			/* What is too long is dropped. */
-			if (got > 0)
-				buf_add(text, bytes, (size_t)got);
-			break;
-		case DRAINED_EMPTY:
-			break;
-		}
-	}
-}
-
 static char *first_line(const struct buf *text)
 {
 	auto_free char *line = xasprintf("%.*s", (int)strcspn(text->data, "\n"), text->data);
@@ -148,7 +123,7 @@ static int let_go(const struct question *question, const int fds[LAUNCH_FDS], st
 	return 0;
 }
 
-/* Its whole output, at most OUTPUT_MAX bytes, in `text`. */
+/* Its output, the first OUTPUT_MAX bytes of it, in `text`. */
 static int ask(const struct question *question, struct buf *text, struct error *err)
 {
 	int fds[LAUNCH_FDS] = {-1, -1, -1, -1, -1, -1};
@@ -157,7 +132,7 @@ static int ask(const struct question *question, struct buf *text, struct error *
 	int64_t deadline_ns = now_ns() + ANSWER_TIMEOUT_NS;
 	close(steal_fd(&fds[LAUNCH_FD_STDIN]));
 	int result = let_go(question, fds, err);
-	bool whole = !result && !read_output(fds[LAUNCH_FD_STDOUT], text, deadline_ns);
+	bool whole = !result && !output_read_start(fds[LAUNCH_FD_STDOUT], text, deadline_ns);
 	int32_t code = 0;
 	bool refused = read(fds[LAUNCH_FD_STATUS], &code, sizeof code) == sizeof code;
 	contender_close(fds);
@@ -200,6 +175,10 @@ json_t *contender_beliefs(struct loop *loop, struct launcher *launcher,
 	if (json_is_object(beliefs))
 		return beliefs;
 	json_decref(beliefs);
-	error_set(err, 0, "'%s' prints no JSON object", manifest->beliefs[0]);
+	if (text.length == OUTPUT_MAX)
+		error_set(err, 0, "'%s' prints %d bytes or more, and no JSON object in fewer",
+			manifest->beliefs[0], OUTPUT_MAX);
+	else
+		error_set(err, 0, "'%s' prints no JSON object", manifest->beliefs[0]);
 	return NULL;
 }

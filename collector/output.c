@@ -1,9 +1,11 @@
 #include "collector/output.h"
 
 #include "collector/run_facts.h"
+#include "common/clock.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -68,6 +70,25 @@ enum drained output_read_stderr(struct output *output, int fd)
 	if (got > 0)
 		add_stderr(output, bytes, (size_t)got);
 	return output->err_total < STDERR_READ_MAX ? drained : DRAINED_END;
+}
+
+int output_read_start(int fd, struct buf *text, int64_t deadline_ns)
+{
+	for (;;) {
+		char bytes[4096];
+		int64_t left_ns = deadline_ns - now_ns();
+		struct pollfd ready = {fd, POLLIN, 0};
+		if (left_ns <= 0 ||
+			(poll(&ready, 1, (int)(left_ns / NS_PER_MS) + 1) < 0 && errno != EINTR))
+			return -1;
+		ssize_t got;
+		enum drained drained = output_read_some(fd, bytes, sizeof bytes, &got);
+		if (drained == DRAINED_END)
+			return got ? -1 : 0;
+		size_t room = text->max - text->length;
+		if (got > 0)
+			(void)buf_add(text, bytes, (size_t)got < room ? (size_t)got : room);
+	}
 }
 
 /* ---- lines */

@@ -38,6 +38,10 @@ enum drained output_read_stderr(struct output *output, int fd);
 /* The same into a buffer of the caller's; *got as of read(2). */
 enum drained output_read_some(int fd, char *bytes, size_t size, ssize_t *got);
 
+/* Read to the end of a non-blocking descriptor and keep the first bytes, as many as `text` may
+ * hold. Returns -1 when `deadline_ns` (CLOCK_MONOTONIC) comes first. */
+int output_read_start(int fd, struct buf *text, int64_t deadline_ns);
+
 /* Is there the line {"event":"done"} in what came since the last look? */
 bool output_has_done(struct output *output);
 
