@@ -304,6 +304,10 @@ static int examine(int argc, char **argv)
 	if (optind < argc && !(plan = plan_read_file(argv[optind], &overrides, &err)))
 		return fail(&err, EXIT_USAGE);
 	auto_free char *prefix = local_prefix(&err);
+	if (!prefix) {
+		plan_free(plan);
+		return fail(&err, EXIT_FAILED);
+	}
 	auto_free char *engine = engine_socket();
 	doctor.plan = plan;
 	doctor.prefix = prefix;

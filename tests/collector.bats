@@ -193,6 +193,14 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   run -2 "$COLLECTOR" doctor --no-such-option
 }
 
+@test "the doctor where it cannot tell where its programs are: one line" {
+  unshare --mount true 2>/dev/null || skip "may not make mount namespaces"
+  # shellcheck disable=SC2016 # the inner shell expands it
+  run -1 --separate-stderr unshare --mount sh -c 'mount -t tmpfs none /proc && exec "$@"' sh "$COLLECTOR" doctor
+  [ -z "$output" ]
+  [ "$stderr" = "collector: cannot read '/proc/self/exe': No such file or directory" ]
+}
+
 @test "what the doctor warns of is shown once and stands in results and reports" {
   needs_cgroups
   run --separate-stderr "$COLLECTOR" run "$(plan_with c)" --out "$out" --memory 900t
