@@ -86,31 +86,9 @@ static json_t *describe_shipped(
 	return files;
 }
 
-/* Contenders often share an executable, and a digest of 100 MB takes half a second. */
-struct digests {
-	struct stat last;
-	char hex[DIGEST_HEX];
-};
-
-static int digest_once(
-	struct digests *digests, int fd, const struct stat *status, struct error *err)
-{
-	const struct stat *last = &digests->last;
-	if (*digests->hex && last->st_dev == status->st_dev && last->st_ino == status->st_ino &&
-		last->st_size == status->st_size &&
-		last->st_mtim.tv_sec == status->st_mtim.tv_sec &&
-		last->st_mtim.tv_nsec == status->st_mtim.tv_nsec)
-		return 0;
-	*digests->hex = '\0';
-	if (digest_fd(fd, digests->hex, err))
-		return -1;
-	digests->last = *status;
-	return 0;
-}
-
 /* The program, and arguments that name files of the installed tree or of the manifest's folder. */
 static int check_command(struct site *site, struct launcher *launcher,
-	const struct manifest *manifest, struct digests *digests, json_t *contender,
+	const struct manifest *manifest, struct digest_files *digests, json_t *contender,
 	struct error *err)
 {
 	for (size_t i = 0; manifest->command[i]; i++) {
@@ -134,7 +112,7 @@ static int check_command(struct site *site, struct launcher *launcher,
 				err, 0, "contender '%s': '%s' is no program", manifest->name, path);
 		json_set(contender, "executable", json_string(text));
 		json_set(contender, "executable_bytes", json_integer(status.st_size));
-		if (digest_once(digests, fd, &status, err))
+		if (digest_file(digests, fd, err))
 			return error_prefix(err, "contender '%s': '%s'", manifest->name, path);
 		json_set(contender, "executable_sha256", json_string(digests->hex));
 	}
@@ -181,7 +159,7 @@ static json_t *ask_beliefs(
 }
 
 static json_t *describe_contender(
-	struct site *site, size_t index, struct digests *digests, struct error *err)
+	struct site *site, size_t index, struct digest_files *digests, struct error *err)
 {
 	struct place *place = &site->places[index];
 	const struct plan_contender *who = &site->plan->contenders[index];
@@ -286,7 +264,7 @@ json_t *survey_make(struct site *site, struct error *err)
 	json_set(environment, "cgroup", json_string(site->fs.v2 ? "v2" : "v1"));
 	json_set(environment, "mock", describe_mock(site));
 	json_set(environment, "instrument_cpus", describe_cpus(&site->instrument));
-	struct digests digests = {.hex = ""};
+	auto_digest_files struct digest_files digests = DIGEST_FILES_EMPTY;
 	struct error why;
 	json_auto_t *sizes = read_image_sizes(site, &why);
 	describe_base(environment, sizes, &why);
