@@ -51,4 +51,8 @@ if [ "$(id -u)" -ne 0 ]; then
   echo "missing packages; install them with: sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
   exit 1
 fi
+# Whoever comes while somebody else installs waits, and looks again.
+if [ -z "${DEPS_LOCKED:-}" ]; then
+  DEPS_LOCKED=1 exec flock -o /var/lib/dpkg "$0" "$@"
+fi
 exec "$(dirname "$0")/setup.sh" "${missing[@]}" >&2

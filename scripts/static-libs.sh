@@ -34,13 +34,21 @@ for tool in dpkg-source autoreconf libtoolize "${CC%% *}" make; do
 done
 
 work=$(mktemp -d)
-log=$work/log
+log=$work/log # of the step that is under way: when it fails, its end is shown
+builds=()     # running at once, each a process group of its own
 finish() {
-  local status=$?
+  local status=$? build
+  trap '' INT TERM
+  for build in "${builds[@]}"; do
+    kill -- "-$build" || true
+    wait "$build" || true
+  done 2>/dev/null
   [ $status -eq 0 ] || tail -n 40 "$log" >&2
   rm -rf "$work"
 }
 trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 # The machine's own sources, with deb-src, in a configuration of ours.
 mkdir -p "$work/lists/partial" "$work/parts" "$work/src"
@@ -92,6 +100,10 @@ build_autotools() { # SOURCE "FOLDER…" FLAG…
     for folder in $folders; do make -C "$folder" -j"$jobs" install || exit 1; done) >>"$log" 2>&1
 }
 
+build_jansson() {
+  build_autotools jansson-*/ src
+}
+
 build_zlib() {
   (cd zlib-*/ && CC="$CC" AR="$AR" RANLIB="$RANLIB" CFLAGS="$cflags" ./configure --static --prefix="$out" &&
     make -j"$jobs" libz.a && make install) >>"$log" 2>&1
@@ -116,17 +128,20 @@ build_curl() {
 
 # Most of the time is configure's, which uses one CPU: what does not need each other is built at once.
 mkdir -p "$out/lib" "$out/include"
-build_autotools jansson-*/ src &
-builds=($!)
-if [ "$variant" = full ]; then
-  build_zlib &
-  builds+=($!)
-  build_mbedtls &
-  builds+=($!)
-fi
-for build in "${builds[@]}"; do
-  wait "$build"
+set -m
+at_once=(build_jansson)
+[ "$variant" = full ] && at_once+=(build_zlib build_mbedtls)
+for build in "${!at_once[@]}"; do
+  (log=$work/log.$build && "${at_once[$build]}") &
+  builds[build]=$!
 done
+set +m
+for build in "${!builds[@]}"; do
+  log=$work/log.$build
+  wait "${builds[$build]}"
+  unset "builds[$build]"
+done
+log=$work/log.curl
 [ "$variant" = min ] || build_curl
 rm -rf "${out:?}/bin" "${out:?}/share" "$out/lib/pkgconfig" "$out"/lib/*.la
 touch "$out/.made"
