@@ -442,15 +442,19 @@ images-check:
 ## vm-check: every contender in containers in a virtual machine with cgroup v2, ARCH=amd64 or arm64 (as root)
 .PHONY: vm-check
 vm-check:
-	@scripts/deps.sh vm
+	@scripts/deps.sh vm $(filter arm64,$(ARCH))
 	@BUILD=$(BUILD) scripts/vm/check.sh $(or $(ARCH),amd64)
 
-## check-machines: all that takes an emulated machine or the images of both platforms, an hour or more
-.PHONY: check-machines
+## check-machines: all that takes an emulated machine or the images of both platforms; ends in "N passed, N failed" (as root)
+.PHONY: check-machines images-of-both
 check-machines:
-	@$(MAKE) --no-print-directory unit-arm64
-	@$(MAKE) --no-print-directory vm-check ARCH=amd64
-	@$(MAKE) --no-print-directory vm-check ARCH=arm64
+	@scripts/deps.sh build arm64 vm images registry
+	@BUILD=$(BUILD) scripts/check.sh \
+		"vm-amd64=$(MAKE) --no-print-directory vm-check ARCH=amd64" \
+		"unit-arm64=$(MAKE) --no-print-directory unit-arm64" \
+		"vm-arm64=$(MAKE) --no-print-directory vm-check ARCH=arm64" \
+		"images-check=$(MAKE) --no-print-directory images-of-both"
+images-of-both:
 	@$(MAKE) --no-print-directory images
 	@$(MAKE) --no-print-directory images-check
 
