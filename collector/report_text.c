@@ -395,6 +395,24 @@ static void contenders(const struct writer *to)
 	table_release(&table);
 }
 
+/* "2/2" alone would not tell that there should have been three. */
+static void too_few(const struct writer *to)
+{
+	int64_t planned = view_integer(json_object_get(to->summary, "plan"), "repetitions");
+	size_t count = 0, i;
+	const json_t *cell;
+	json_array_foreach(json_object_get(to->summary, "cells"), i, cell)
+	{
+		count += view_integer(cell, "attempted") < planned;
+	}
+	if (count)
+		addf(to,
+			"%s%zu of the %zu cells have fewer valid runs than the %" PRId64
+			" planned.\n",
+			to->form == TABLE_MARKDOWN ? "\n" : "", count,
+			json_array_size(json_object_get(to->summary, "cells")), planned);
+}
+
 static void settings(const struct writer *to)
 {
 	const json_t *list = json_object_get(to->summary, "settings");
@@ -426,6 +444,7 @@ void report_markdown(const json_t *summary, struct buf *out)
 		 "together. × is the ratio to the best of the same number of sessions; /GiB and "
 		 "/core are the sessions that one GiB or one CPU would carry; ok is "
 		 "completed/attempted. A cell with more than 10% failed runs has no figures.\n");
+	too_few(&to);
 	settings(&to);
 	contenders(&to);
 	hypotheses(&to);
@@ -443,6 +462,7 @@ void report_terminal(const json_t *summary, bool colour, struct buf *out)
 		 "× is the ratio\nto the best of the same number of sessions; /GiB and /core are "
 		 "the "
 		 "sessions that one GiB or one\nCPU would carry; ok is completed/attempted.\n");
+	too_few(&to);
 	hypotheses(&to);
 	failures(&to);
 	excluded(&to);

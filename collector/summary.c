@@ -333,6 +333,28 @@ static json_t *named(const json_t *plan, const char *list, const char *text_memb
 	return out;
 }
 
+/* What a session does in it, as the plan has it: with what was overridden. */
+static json_t *scenarios_json(const json_t *plan)
+{
+	static const char *const copied[] = {
+		"turns", "system_prompt_bytes", "ttft_ms", "chunk_interval_ms", "chunks", "tools"};
+	const json_t *files = json_object_get(json_object_get(plan, "files"), "scenarios");
+	json_t *out = named(plan, "scenarios", "description");
+	size_t i;
+	json_t *scenario;
+	json_array_foreach(out, i, scenario)
+	{
+		const json_t *file = json_object_get(
+			files, json_string_value(json_object_get(scenario, "name")));
+		for (size_t k = 0; k < sizeof copied / sizeof *copied; k++) {
+			json_t *value = json_object_get(file, copied[k]);
+			if (value)
+				json_object_set(scenario, copied[k], value);
+		}
+	}
+	return out;
+}
+
 static json_t *plan_json(const json_t *plan)
 {
 	json_t *out = json_object();
@@ -352,7 +374,7 @@ static json_t *plan_json(const json_t *plan)
 			json_object_set_new(contender, "yardstick", json_true());
 	}
 	json_object_set_new(out, "contenders", contenders);
-	json_object_set_new(out, "scenarios", named(plan, "scenarios", "description"));
+	json_object_set_new(out, "scenarios", scenarios_json(plan));
 	return out;
 }
 

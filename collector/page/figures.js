@@ -406,7 +406,7 @@ function sizes() {
 					typeof value === 'number'
 						? [[label, value]]
 						: Object.entries(value ?? {}).map(([part, bytes]) => [
-								`${label}, ${clean(part).replaceAll('_', ' ')}`,
+								`${label}, ${clean(part).replaceAll('_', ' ').replace('compressed own layers', 'own layers, compressed')}`,
 								bytes,
 							]);
 				return parts
@@ -438,7 +438,8 @@ function sizesFigure() {
 		wide: kinds.length > 1,
 		abreast: Math.min(kinds.length, 3),
 		title: 'Sizes',
-		explained: 'what must be shipped; logarithmic',
+		explained:
+			'what must be shipped; logarithmic. Compressed: each layer by gzip; above base: without the layers of the common base image; own layers: those that no other contender’s image has',
 		pictures: kinds.map((kind) => {
 			const points = rows
 				.filter((row) => row.kind === kind && row.bytes > 0)

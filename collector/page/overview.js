@@ -7,6 +7,7 @@ function columnsOf({ headline, memory }) {
 		{
 			key: `${headline}.p50`,
 			title: overhead ? 'Overhead per turn' : 'Turn gap',
+			under: overhead ? 'median, beyond what tools need' : 'median, tools included',
 			words: overhead
 				? 'median; what the agent adds between a response’s end and its next request, beyond what its tools need'
 				: 'median; from a response’s end to the next request, tools included',
@@ -15,35 +16,42 @@ function columnsOf({ headline, memory }) {
 		{
 			key: `${headline}.p99`,
 			title: overhead ? 'Overhead, p99' : 'Turn gap, p99',
+			under: '1 turn in 100 takes longer',
 			words: 'one turn in a hundred takes longer; all turns together',
 		},
 		{
 			key: memory,
 			title: 'Memory peak',
+			under: 'of the cgroup, tools included',
 			words: 'highest memory of the run’s cgroup, tools included',
 			lead: 'needs the least memory',
 		},
 		{
 			key: 'sessions_per_gib',
 			title: 'Sessions per GiB',
+			under: 'more is better',
 			words: 'sessions ÷ memory peak: more is better',
 			bare: true,
 		},
 		{
 			key: 'cpu_usec_per_turn',
 			title: 'CPU per turn',
+			under: 'of the cgroup, tools included',
 			words: 'CPU time of the run’s cgroup after startup, tools included',
 			lead: 'needs the least CPU a turn',
 		},
 		{
 			key: 'sessions_per_core',
 			title: 'Sessions per core',
+			under: 'more is better',
 			words: 'at this scenario’s pace, by CPU time: more is better',
 			bare: true,
 		},
 		{
 			key: 'startup_ms',
 			title: 'Startup',
+			under: 'to the first request, of one session',
+			alone: 'Startup, one session',
 			words: `from just before exec to the first request, one session${whereStartup()}`,
 			startup: true,
 		},
@@ -172,7 +180,8 @@ const BAR_LEAST = 0.6; // of 100: also what is zero, or less, is there
 
 function overviewCell(column, contender) {
 	const cell = cellIn(column, contender);
-	const label = { 'data-label': column.title };
+	// where there is no room for a head
+	const label = { 'data-label': column.alone ?? column.title };
 	if (!cell) return el('td', { ...label, class: 'n' }, el('span', { class: 'soft' }, '–'));
 	const value = valueOf(cell, column.key);
 	if (value === null) {
@@ -209,6 +218,11 @@ function overviewCell(column, contender) {
 			svgEl('rect', { width: share.toFixed(2), height: 4, fill: styles.get(contender).colour }),
 		),
 	);
+}
+
+function runsWords(cell) {
+	const planned = withoutRun(cell) ? `, ${summary.plan.repetitions} planned` : '';
+	return `${cell.completed}/${cell.attempted} runs${planned}`;
 }
 
 function overview() {
@@ -254,6 +268,7 @@ function overview() {
 				},
 				column.title,
 			),
+			el('small', null, column.under),
 		),
 	);
 	const body = sorted(view.rows, by).map(({ contender, cell }) =>
@@ -268,13 +283,15 @@ function overview() {
 				el(
 					'span',
 					{ class: cell && cell.completed < cell.attempted ? 'times bad' : 'times' },
-					cell ? `${cell.completed}/${cell.attempted} runs` : '',
+					cell ? runsWords(cell) : '',
 				),
 			),
 			columns.map((column) => overviewCell(column, contender)),
 		),
 	);
+	const told = scenarioWords(scenarioOf(state.setting.scenario));
 	return [
+		told ? el('p', { class: 'setting scenario' }, `${clean(state.setting.scenario)}: ${told}.`) : null,
 		leadOf(view),
 		pick,
 		el(

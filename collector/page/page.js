@@ -168,7 +168,7 @@ function draw() {
 		.filter((name) => state.contenders.has(name))
 		.map(titleOf)
 		.join(', ')}; sessions ${countsOf(selectedCells()).join(', ')}.`;
-	parts.overview.replaceChildren(...(any ? overview() : [nothing]).flat());
+	parts.overview.replaceChildren(...(any ? overview() : [nothing]).flat().filter(Boolean));
 	parts.charts.replaceChildren(any ? charts(chartWidth()) : nothing.cloneNode(true));
 	parts.outcomes.replaceChildren(...outcomes().filter(Boolean));
 	parts.excluded.replaceChildren(...[excluded()].flat());

@@ -67,6 +67,7 @@ function outcomes() {
 		{ title: 'what happened', value: (row) => row.detail, wrap: true },
 	];
 	const attempted = cells.reduce((sum, cell) => sum + cell.attempted, 0);
+	const without = cells.reduce((sum, cell) => sum + withoutRun(cell), 0);
 	const completed = cells.reduce((sum, cell) => sum + cell.completed, 0);
 	return [
 		el(
@@ -78,6 +79,9 @@ function outcomes() {
 				`${THOUSANDS.format(completed)} of ${THOUSANDS.format(attempted)}`,
 			),
 			' attempted runs ended well.',
+			without
+				? ` The plan has ${THOUSANDS.format(attempted + without)}: of ${THOUSANDS.format(without)} there is no valid run.`
+				: null,
 		),
 		el(
 			'p',
@@ -99,6 +103,19 @@ function outcomes() {
 			cells.length <= OPEN_ROWS_MAX,
 		),
 	];
+}
+
+// How often each reason was given: "late_self 17, refaults 2".
+function reasonsOf(runs) {
+	const counts = new Map();
+	for (const reason of runs.flatMap((run) => run.reasons ?? [])) {
+		const name = clean(reason).split(':')[0];
+		counts.set(name, (counts.get(name) ?? 0) + 1);
+	}
+	return [...counts]
+		.sort((a, b) => b[1] - a[1])
+		.map(([name, count]) => `${name} ${THOUSANDS.format(count)}`)
+		.join(', ');
 }
 
 function excluded() {
@@ -128,7 +145,7 @@ function excluded() {
 			'Excluded for faults of the instrument or the machine, never for what a contender did; run again at the end of the plan.',
 		),
 		later(
-			plural(list.length, 'run'),
+			`${plural(list.length, 'run')} (${reasonsOf(list)})`,
 			() => table(columns, list, 'Runs that do not count, table'),
 			'table-excluded',
 			list.length <= OPEN_ROWS_MAX,
@@ -136,8 +153,16 @@ function excluded() {
 	];
 }
 
-// Any JSON value as lines of a definition list, with the path to it.
-function facts(value, path = '', depth = 0) {
+// A single value in words; bytes as people read them beside the exact number.
+function factWords(name, value, nothing) {
+	if (value === null || value === undefined) return nothing;
+	if (typeof value !== 'number') return typeof value === 'string' ? value : JSON.stringify(value);
+	const bytes = /(_bytes|(un|com)pressed)$/.test(name) && value >= MIB / 10;
+	return bytes ? `${value} (${shown(value / MIB)} MiB)` : String(value);
+}
+
+// Any JSON value as lines of a definition list, with the path to it; `nothing` is what null means there.
+function facts(value, nothing, path = '', depth = 0) {
 	if (value && typeof value === 'object' && !Array.isArray(value) && depth < 6) {
 		const why = (name) => value[`${name}_missing`];
 		return Object.entries(value)
@@ -145,22 +170,53 @@ function facts(value, path = '', depth = 0) {
 			.flatMap(([name, member]) =>
 				facts(
 					member === null && why(name) ? `not known: ${why(name)}` : member,
+					nothing,
 					path ? `${path}.${name}` : name,
 					depth + 1,
 				),
 			);
 	}
-	const text =
-		value === null || value === undefined
-			? 'not known'
-			: typeof value === 'string'
-				? value
-				: JSON.stringify(value);
-	return [el('dt', null, clean(path)), el('dd', null, clean(text))];
+	return [el('dt', null, clean(path)), el('dd', null, clean(factWords(path, value, nothing)))];
 }
 
-function factList(value) {
-	return el('dl', { class: 'facts' }, facts(value));
+function factList(value, nothing = 'not known') {
+	return el('dl', { class: 'facts' }, facts(value, nothing));
+}
+
+// "8 KiB", "4–8 KiB"; of a number or {min, max}.
+function rangeWords(range, unit, size = 1) {
+	const { min, max } = typeof range === 'number' ? { min: range, max: range } : range;
+	return `${shownPlain(min / size)}${max === min ? '' : `–${shownPlain(max / size)}`} ${unit}`;
+}
+
+function shownPlain(value) {
+	return String(Number(value.toPrecision(3)));
+}
+
+// What a session does in a scenario, as far as the summary tells.
+function scenarioWords({ turns, system_prompt_bytes, ttft_ms, chunk_interval_ms, chunks, tools }) {
+	const timing = (value) =>
+		`${shownPlain(value.uniform ?? value.constant)} ms${value.spread ? ` ±${shownPlain(100 * value.spread)}%` : ''}`;
+	const words = [];
+	if (turns) words.push(`${plural(turns, 'turn')} a session`);
+	if (ttft_ms && chunk_interval_ms && chunks)
+		words.push(
+			`the first token after ${timing(ttft_ms)}, then ${plural(chunks - 1, 'send')}, one every ${timing(chunk_interval_ms)}`,
+		);
+	if (system_prompt_bytes) words.push(`a system prompt of ${rangeWords(system_prompt_bytes, 'KiB', 1024)}`);
+	if (tools && turns > 1) {
+		const own = tools.kind === 'tmtool';
+		words.push(
+			`${rangeWords(tools.calls, tools.calls.max === 1 ? 'tool call' : 'tool calls')} a turn but the last` +
+				`${own && tools.sleep_ms ? ` (the suite’s tool, ${rangeWords(tools.sleep_ms, 'ms')})` : own ? '' : ' (the system’s own programs)'}`,
+			`results of ${rangeWords(tools.output_bytes, 'KiB', 1024)}`,
+		);
+	}
+	return words.join('; ');
+}
+
+function scenarioOf(name) {
+	return (summary.plan.scenarios ?? []).find((scenario) => scenario.name === name) ?? {};
 }
 
 // What a contender says of its CPUs and memory where it was asked, or why it does not.
@@ -204,7 +260,7 @@ function contendersTable() {
 		el('h3', null, 'Contenders, under these limits'),
 		table(columns, names, 'Contenders, table'),
 		beliefs.length ? el('h3', null, 'What they believe of their CPUs and memory') : null,
-		beliefs.length ? factList(Object.fromEntries(beliefs.map((name) => [name, believed(name)]))) : null,
+		beliefs.length ? factList(Object.fromEntries(beliefs.map((name) => [name, believed(name)])), 'it has no opinion') : null,
 	];
 }
 
@@ -214,10 +270,15 @@ function environment() {
 	return [
 		contendersTable(),
 		el('h3', null, 'Limits and bounds of the plan'),
-		factList({ limits, bounds, run_timeout_s, repetitions, seed }),
+		factList({ limits, bounds, run_timeout_s, repetitions, seed }, 'none'),
 		el('h3', null, 'Scenarios'),
 		factList(
-			Object.fromEntries((summary.plan.scenarios ?? []).map(({ name, description }) => [name, description])),
+			Object.fromEntries(
+				(summary.plan.scenarios ?? []).map((scenario) => [
+					scenario.name,
+					[scenario.description, scenarioWords(scenario)].filter(Boolean).join('. '),
+				]),
+			),
 		),
 		doctorTables(),
 		el('h3', null, 'Environment'),
@@ -225,8 +286,33 @@ function environment() {
 	];
 }
 
+// What the page says without saying what it is.
+const WORDS = {
+	contender: 'one way of running the agent: a program, described by a manifest',
+	session:
+		'one conversation with the model; all sessions of a run go on at once in one contender, 100 of them are 100 conversations',
+	turn: 'the whole history is sent, the answer is streamed back, its tools are run; with their results the next turn begins',
+	'mock LLM': 'answers on an exact schedule and checks every history; its own time is no part of any figure',
+	'run, cell, block':
+		'a run is one fresh process; a cell is what is repeated: contender, sessions, scenario and conditions; a block has each cell once, in random order, and ratios are taken within blocks',
+	'warm-up': 'a run that is thrown away, so that files are in the cache for those that count',
+	'shipped, equalised':
+		'tracks: runtimes with their defaults, and with documented knobs that make them alike; never mixed',
+	'split, shared': 'split: mock and collector on CPUs of their own, the contender on the others; shared: all on all',
+	'container, local': 'in a container each, or as processes without containers',
+	'cgroup v1, v2': 'how the kernel counts memory; figures of the two differ and are never compared',
+	floor: 'a yardstick where it ran: the same loop on raw sockets and nothing else; no contender',
+	valid: 'neither instrument nor machine spoilt the run; what a contender does wrong is a result and counts',
+};
+
 function definitions() {
 	return [
+		el(
+			'dl',
+			{ class: 'facts words' },
+			Object.entries(WORDS).flatMap(([word, meaning]) => [el('dt', null, word), el('dd', null, meaning)]),
+		),
+		el('h3', null, 'Figures'),
 		el(
 			'p',
 			null,
@@ -303,6 +389,12 @@ function head() {
 	];
 	return [
 		summary.plan.description ? el('p', null, clean(summary.plan.description)) : null,
+		el(
+			'p',
+			null,
+			'Every contender runs the same agent loop against a mock LLM: send the conversation, read the streamed answer, run its tools, again. ',
+			el('a', { href: '#definitions' }, 'What the words mean'),
+		),
 		el(
 			'p',
 			{ class: 'soft' },

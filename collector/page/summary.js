@@ -206,6 +206,11 @@ function whyMissing(cell, key) {
 	return failed ? failedWords(cell) : reason || 'not known';
 }
 
+// Of a cell's planned runs, those that never were valid.
+function withoutRun(cell) {
+	return Math.max((summary.plan.repetitions ?? 0) - cell.attempted, 0);
+}
+
 function plural(count, word) {
 	return `${THOUSANDS.format(count)} ${word}${count === 1 ? '' : 's'}`;
 }

@@ -340,6 +340,68 @@ test('what the doctor found later on stands beside what it found first', async (
 	});
 });
 
+test('what a session does is told, and so are words, limits that are none, bytes', async () => {
+	await on('several', async (page) => {
+		const scenario = page.locator('p.scenario');
+		assert.equal(
+			await scenario.innerText(),
+			'quick: 6 turns a session; the first token after 100 ms ±25%, then 9 sends, one every 10 ms ±25%; a system prompt of 8 KiB; ' +
+				'1 tool call a turn but the last (the suite’s tool, 5–20 ms); results of 4–8 KiB.',
+		);
+		const environment = await page.innerText('section[aria-labelledby=environment]');
+		assert.match(
+			environment,
+			/one session, one short turn\. 1 turn a session; the first token after 20 ms, then 3 sends, one every 5 ms; a system prompt of 1 KiB\n/,
+		);
+		assert.match(environment, /limits\.memory_bytes\s+536870912 \(512 MiB\)/);
+		assert.match(environment, /limits\.cpu_quota\s+none/);
+		assert.match(environment, /node\.heap_bytes\s+125829120 \(120 MiB\)/);
+		await choose(page, 'scenario', 'one');
+		assert.match(await scenario.innerText(), /^one: 1 turn a session; [^;]*; a system prompt of 1 KiB\.$/);
+		// of this one the plan tells nothing
+		await choose(page, 'scenario', 'burst');
+		assert.equal(await scenario.count(), 0);
+		await page.getByText('What the words mean').click();
+		const words = await page.locator('.words dt').allInnerTexts();
+		for (const word of ['contender', 'session', 'turn', 'shipped, equalised', 'split, shared', 'cgroup v1, v2', 'floor'])
+			assert.ok(words.includes(word), word);
+		// it scrolls there smoothly
+		await page.waitForFunction(
+			() => document.getElementById('definitions').getBoundingClientRect().top < innerHeight,
+		);
+	});
+});
+
+test('runs that were planned and never valid are missed, exclusions counted by reason', async () => {
+	const spoilt = (run) => run.contender === 'node' && run.sessions === 3 && run.block <= 3;
+	const results = pageChanged('mixed', 'spoilt', (run) =>
+		spoilt(run)
+			? { ...run, valid: false, invalid_reasons: ['steal: too much', ...(run.block === 1 ? ['late_self: by far'] : [])] }
+			: run,
+	);
+	await on(results, async (page, summary) => {
+		const { repetitions } = summary.plan;
+		const without = summary.cells.reduce((sum, cell) => sum + repetitions - cell.attempted, 0);
+		const cell = summary.cells.find(({ contender, sessions }) => contender === 'node' && sessions === 3);
+		assert.equal(cell.attempted, repetitions - 3);
+		const attempted = summary.cells.reduce((sum, one) => sum + one.attempted, 0);
+		assert.ok(
+			(await page.textContent('section[aria-labelledby=outcomes]')).includes(
+				`attempted runs ended well. The plan has ${attempted + without}: of ${without} there is no valid run.`,
+			),
+		);
+		assert.equal(
+			await page.innerText('tr[data-contender=node] th .times'),
+			`${cell.completed}/${cell.attempted} runs, ${repetitions} planned`,
+		);
+		assert.equal(await page.innerText('tr[data-contender=c] th .times'), `${repetitions}/${repetitions} runs`);
+		assert.equal(
+			await page.innerText('#table-excluded > summary'),
+			'4 runs (steal 3, late_self 2)',
+		);
+	});
+});
+
 test('bars of what is zero or below have a width', async () => {
 	const results = pageChanged('several', 'zero', (run) => ({
 		...run,

@@ -228,6 +228,21 @@ static void sessions_per_gib_and_per_core(void **state)
 	}
 }
 
+/* "2/2" does not tell that there should have been more. */
+static void runs_that_are_missing_are_told(void **state)
+{
+	(void)state;
+	json_auto_t *summary = json_deep_copy(mixed);
+	auto_free char *markdown = made(report_markdown, summary);
+	auto_free char *plain = summary_terminal(summary, false);
+	static const char told[] = "\n2 of the 8 cells have fewer valid runs than the 8 planned.\n";
+	assert_non_null(strstr(markdown, told));
+	assert_non_null(strstr(plain, told));
+	json_object_set_new(json_object_get(summary, "plan"), "repetitions", json_integer(1));
+	auto_free char *enough = made(report_markdown, summary);
+	assert_null(strstr(enough, "fewer valid runs"));
+}
+
 /* What was found before the first run, and what came when the plan was gone on with. */
 static void warnings_say_when(void **state)
 {
@@ -423,6 +438,7 @@ int main(void)
 		cmocka_unit_test(what_is_shipped_and_believed_is_a_table_of_what_is_known),
 		cmocka_unit_test(the_terminal_table),
 		cmocka_unit_test(sessions_per_gib_and_per_core),
+		cmocka_unit_test(runs_that_are_missing_are_told),
 		cmocka_unit_test(warnings_say_when),
 		cmocka_unit_test(the_page_stands_alone_and_text_stays_text),
 		cmocka_unit_test(the_page_carries_the_summary),

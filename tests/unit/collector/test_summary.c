@@ -589,11 +589,36 @@ static void warnings_of_a_plan_gone_on_with_say_so(void **state)
 		0);
 	json_auto_t *records = json_pack("[o]", folder_record(&folder, 1, "c"));
 	json_auto_t *summary = summary_of(&folder, records);
-	json_auto_t *expected = json_pack(
-		"[{s:s,s:s,s:s}, {s:s,s:s,s:s,s:i}, {s:s,s:s,s:s,s:i}]", "id", "turbo", "status",
-		"warn", "found", "on", "id", "swap", "status", "warn", "found", "2 GiB",
-		"first_run", 2, "id", "swap", "status", "warn", "found", "3 GiB", "first_run", 3);
+	json_auto_t *expected = json_pack("[{s:s,s:s,s:s}, {s:s,s:s,s:s,s:i}, {s:s,s:s,s:s,s:i}]",
+		"id", "turbo", "status", "warn", "found", "on", "id", "swap", "status", "warn",
+		"found", "2 GiB", "first_run", 2, "id", "swap", "status", "warn", "found", "3 GiB",
+		"first_run", 3);
 	assert_true(json_equal(json_object_get(summary, "warnings"), expected));
+	folder_remove(&folder);
+}
+
+/* Whoever has the summary alone must be able to tell what was asked of the contenders. */
+static void scenarios_tell_what_a_session_does(void **state)
+{
+	(void)state;
+	json_auto_t *plan = json_pack("{s:s, s:[s], s:[s,s], s:[i], s:{s:{s:{s:s, s:i, s:{s:i}, "
+				      "s:s}}}}",
+		"name", "x", "contenders", "c", "scenarios", "quick", "burst", "sessions", 2,
+		"files", "scenarios", "quick", "description", "d", "turns", 6, "ttft_ms",
+		"constant", 7, "task", "not copied");
+	struct folder folder = folder_make(NULL);
+	digest_json(plan, folder.sha256);
+	json_object_set_new(plan, "sha256", json_string(folder.sha256));
+	auto_free char *text = json_dumps(plan, 0);
+	struct error err;
+	assert_int_equal(file_write(folder.fd, "plan.json", text, strlen(text), &err), 0);
+	json_auto_t *records = json_pack("[o]", folder_record(&folder, 1, "c"));
+	json_auto_t *summary = summary_of(&folder, records);
+	json_auto_t *expected = json_pack("[{s:s, s:s, s:i, s:{s:i}}, {s:s, s:s}]", "name", "quick",
+		"description", "d", "turns", 6, "ttft_ms", "constant", 7, "name", "burst",
+		"description", "burst");
+	assert_true(json_equal(
+		json_object_get(json_object_get(summary, "plan"), "scenarios"), expected));
 	folder_remove(&folder);
 }
 
@@ -601,6 +626,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(warnings_of_a_plan_gone_on_with_say_so),
+		cmocka_unit_test(scenarios_tell_what_a_session_does),
 		cmocka_unit_test(medians_and_their_intervals),
 		cmocka_unit_test(pooled_statistics_are_of_all_turns),
 		cmocka_unit_test(every_figure_of_every_cell_is_known_or_has_a_reason),
