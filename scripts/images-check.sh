@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # images-check.sh: looks at what scripts/images.sh has built one platform at a time. One JSON line an assertion, exit
 # status 1 if one does not hold:
-# - every ELF file of every image of a platform is for that platform's machine, and there are the suite's programs;
+# - every ELF file of every image of a platform is for that platform's machine, and there are the suite's programs, the
+#   static agents in C no larger than they may be (1.44 MiB; 256 KiB without TLS);
 # - pushed to a registry (Debian's docker-registry, on the loopback, for this test only), each name is one list of
 #   manifests with both platforms, and each platform's image has its version, revision and base as labels.
 set -euo pipefail
@@ -37,7 +38,7 @@ unpack() { # ARCH
 }
 
 check_programs() { # ARCH
-  local arch=$1 headers elf wrong ours
+  local arch=$1 headers elf wrong ours program most size
   unpack "$arch"
   headers=$work/$arch/headers
   # what is no ELF file is told on stderr
@@ -50,6 +51,14 @@ check_programs() { # ARCH
   assertion "the suite's programs are there" "$arch" \
     "$(jq '["mockllm", "collector", "launcher", "tmtool", "agent-c", "agent-c-min", "agent-c-dynamic", "agent-floor",
       "agent-rust", "node", "bun", "deno"] - . == []' <<<"$ours")" "$ours"
+  while read -r program most; do
+    size=$(find "$work/$arch/files" -type f -path "*/opt/turnmeter/bin/$program" -printf '%s\n' -quit)
+    assertion "the static agent is small" "$program $arch" "$([ "${size:-0}" -gt 0 ] && [ "$size" -lt "$most" ] && echo true || echo false)" \
+      "{\"bytes\":${size:-null},\"below\":$most}"
+  done <<'END'
+agent-c 1509950
+agent-c-min 262145
+END
   rm -rf "${work:?}/$arch"
 }
 

@@ -555,6 +555,26 @@ nothing_left() {
   docker image rm turnmeter-contender-mine >/dev/null
 }
 
+@test "the image from nothing but the static agent is that one program, which runs there" {
+  host=$(scripts/engine.sh status) || skip "no Docker engine here"
+  [ "$host" = default ] || export DOCKER_HOST=$host
+  docker image inspect turnmeter-agent-c >/dev/null 2>&1 || skip "no images here"
+  local base=debian:trixie-slim image=turnmeter-agent-c-scratch container
+  docker image inspect $base >/dev/null 2>&1 || base=$(scripts/base-image.sh)
+  DOCKER_BUILDKIT=1 docker build --quiet --network host --build-arg BASE_IMAGE="$base" --target agent-c-scratch --tag $image . >/dev/null
+  run -0 docker run --rm --network none $image --version
+  [[ $output == "agent-c $(cat VERSION), libcurl/"*mbedTLS* ]]
+  container=$(docker create $image)
+  # what the engine itself puts into containers is empty
+  docker export "$container" | tar -tv | awk '$1 ~ /^-/ && $3 > 0 { print $6, $3 }' >"$BATS_TEST_TMPDIR/files"
+  docker rm "$container" >/dev/null
+  docker image rm $image >/dev/null
+  cat "$BATS_TEST_TMPDIR/files"
+  [ "$(wc -l <"$BATS_TEST_TMPDIR/files")" -eq 1 ]
+  read -r name bytes <"$BATS_TEST_TMPDIR/files"
+  [ "$name" = opt/turnmeter/bin/agent-c ] && [ "$bytes" -lt 1509950 ]
+}
+
 @test "docker compose up alone is a whole run; its exit code is the collector's" {
   [ -e "$BATS_FILE_TMPDIR/config.json" ] || docker compose version >/dev/null 2>&1 || skip "no docker compose here"
   host=$(scripts/engine.sh status) || skip "no Docker engine here"
