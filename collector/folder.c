@@ -37,10 +37,11 @@ void folder_give(const struct folder *folder, const char *name)
 		return;
 }
 
-static int open_log(struct folder *folder, struct error *err)
+/* `create`: O_CREAT for a folder of our own; whatever else has a plan.json is left as it is. */
+static int open_log(struct folder *folder, int create, struct error *err)
 {
 	folder->log_fd =
-		openat(folder->fd, LOG, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
+		openat(folder->fd, LOG, O_RDWR | create | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (folder->log_fd < 0)
 		return error_set(err, errno, "%s: cannot open '" LOG "'", folder->path);
 	struct stat status;
@@ -110,7 +111,7 @@ int folder_make(struct folder *folder, const char *out, const char *name, struct
 	auto_free char *parent = parent_of(made.path);
 	choose_owner(&made, parent);
 	folder_give(&made, ".");
-	if (open_log(&made, err)) {
+	if (open_log(&made, O_CREAT, err)) {
 		folder_close(&made);
 		return -1;
 	}
@@ -155,7 +156,7 @@ int folder_open(struct folder *folder, const char *path, struct error *err)
 		error_set(err, errno, "%s: no results to go on with: 'plan.json'", path);
 	else {
 		choose_owner(&found, path);
-		if (!open_log(&found, err) && !cut_torn_line(&found, err)) {
+		if (!open_log(&found, 0, err) && !cut_torn_line(&found, err)) {
 			*folder = found;
 			return 0;
 		}

@@ -229,7 +229,8 @@ static _Noreturn void become(pid_t parent, const char *log, const char *const ar
 	}
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+	/* What it says on stdout is no last word. */
+	if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(out, 2) < 0)
 		_exit(1);
 	execv(argv[0], (char *const *)argv);
 	dprintf(2, "cannot execute '%s': %s\n", argv[0], strerror(errno));
@@ -297,12 +298,19 @@ static bool has_ended(struct process *process)
 	return !process->pid;
 }
 
-/* A launcher that is started again has told its end already. */
-static void forget_ended_launchers(struct local *local)
+/*
+ * A launcher that is started again has told its end already. One of the same log that hung up and
+ * is still at it is waited for: it empties the scratch folder, which would be the next one's.
+ */
+static void forget_launchers(struct local *local, const char *log)
 {
+	auto_free char *path = local_path(local, log);
+	int64_t deadline_ns = now_ns() + END_TIMEOUT_NS;
 	size_t kept = 0;
 	for (size_t i = 0; i < local->process_count; i++) {
 		struct process *process = &local->processes[i];
+		if (!strcmp(process->log, path))
+			end_process(process, deadline_ns);
 		if (strcmp(process->program, MOCK) && has_ended(process))
 			free(process->log);
 		else
@@ -326,7 +334,7 @@ int local_start_launcher(struct local *local, const char *prefix, const char *na
 	/* Without the controller the launcher's affinity keeps the contender to its CPUs. */
 	if (!cgroup_has(&local->base, CGROUP_CPUSET))
 		*possible.cpus = '\0';
-	forget_ended_launchers(local);
+	forget_launchers(local, log);
 	if (mkdir(scratch, 0700) && errno != EEXIST)
 		return error_set(err, errno, "cannot make the scratch folder '%s'", scratch);
 	if (cgroup_make(&made, &local->base, name, err))

@@ -1,6 +1,7 @@
 /* collector: plays plans, measures contenders from their cgroups, writes results and reports. */
 #include "collector/check.h"
 #include "collector/doctor.h"
+#include "collector/escape.h"
 #include "collector/local.h"
 #include "collector/play.h"
 #include "collector/schema.h"
@@ -89,6 +90,16 @@ static struct option *all_options(const struct option *own, size_t own_count)
 	return all;
 }
 
+/* A shell's unset variable is no path: -1 with the option's name. */
+static int take_path(const char **path, const char *option)
+{
+	*path = optarg;
+	if (*optarg)
+		return 0;
+	fprintf(stderr, "collector: --%s: must not be empty\n", option);
+	return -1;
+}
+
 static void print_json(const json_t *value)
 {
 	auto_free char *text = json_dumps(value, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
@@ -154,7 +165,8 @@ static int run(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
 		switch (option) {
 		case OUT:
-			options.out = optarg;
+			if (take_path(&options.out, "out"))
+				return EXIT_USAGE;
 			break;
 		case RESUME: /* empty: none, as compose gives it */
 			options.resume = *optarg ? optarg : NULL;
@@ -169,19 +181,24 @@ static int run(int argc, char **argv)
 			options.progress = options.site.progress = NULL;
 			break;
 		case LISTEN:
-			options.site.listen = optarg;
+			if (take_path(&options.site.listen, "listen"))
+				return EXIT_USAGE;
 			break;
 		case MOCK_CONTROL:
-			options.site.mock_control = optarg;
+			if (take_path(&options.site.mock_control, "mock-control"))
+				return EXIT_USAGE;
 			break;
 		case IMAGE_SIZES:
-			options.site.image_sizes = optarg;
+			if (take_path(&options.site.image_sizes, "image-sizes"))
+				return EXIT_USAGE;
 			break;
 		case CGROUP_PARENT:
-			options.site.cgroup_parent = optarg;
+			if (take_path(&options.site.cgroup_parent, "cgroup-parent"))
+				return EXIT_USAGE;
 			break;
 		case CGROUP_ROOT:
-			options.site.cgroup_root = optarg;
+			if (take_path(&options.site.cgroup_root, "cgroup-root"))
+				return EXIT_USAGE;
 			break;
 		case HELP:
 			run_usage(stdout);
@@ -274,7 +291,8 @@ static int examine(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
 		switch (option) {
 		case OUT:
-			doctor.results = optarg;
+			if (take_path(&doctor.results, "out"))
+				return EXIT_USAGE;
 			break;
 		case JSON:
 			json = true;
@@ -283,10 +301,12 @@ static int examine(int argc, char **argv)
 			doctor.containers = true;
 			break;
 		case CGROUP_PARENT:
-			doctor.cgroup_parent = optarg;
+			if (take_path(&doctor.cgroup_parent, "cgroup-parent"))
+				return EXIT_USAGE;
 			break;
 		case CGROUP_ROOT:
-			doctor.cgroup_root = optarg;
+			if (take_path(&doctor.cgroup_root, "cgroup-root"))
+				return EXIT_USAGE;
 			break;
 		case HELP:
 			doctor_usage(stdout);
@@ -347,10 +367,16 @@ static int check(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		struct error err;
 		auto_free char *words = check_file(argv[i], &err);
-		if (words)
-			printf("%s: %s\n", argv[i], words);
-		else
+		if (!words) {
 			status = fail(&err, EXIT_USAGE);
+			continue;
+		}
+		auto_buf struct buf line;
+		buf_init(&line, 1 << 16);
+		escape_plain(&line, argv[i]);
+		buf_add_text(&line, ": ");
+		escape_plain(&line, words);
+		puts(line.data);
 	}
 	return status;
 }
@@ -451,6 +477,7 @@ int main(int argc, char **argv)
 		int (*function)(int argc, char **argv);
 	} commands[] = {{"run", run}, {"doctor", examine}, {"check", check}, {"schema", schema},
 		{"report", report}};
+	static char program[] = "collector";
 	const char *name = argc > 1 ? argv[1] : "";
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		if (strcmp(name, commands[i].name))
@@ -459,6 +486,8 @@ int main(int argc, char **argv)
 			fputs("collector: cannot start libcurl\n", stderr);
 			return EXIT_FAILED;
 		}
+		/* getopt begins its messages with it */
+		argv[1] = argv[0] = program;
 		int status = commands[i].function(argc - 1, argv + 1);
 		curl_global_cleanup();
 		if (fflush(stdout)) {

@@ -31,8 +31,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define WARM_UP "warm-up"
-
 enum {
 	ATTEMPTS_MAX = 3, /* of one run, while it is not valid */
 	REPEATS_MIN = 3,  /* of all runs together; else half as many as there are runs */
@@ -315,7 +313,7 @@ static void lower_member(json_t *object, const char *name, json_int_t max)
 static json_t *warm_up_of(const json_t *scenario)
 {
 	json_t *warm_up = json_deep_copy(scenario);
-	json_object_set_new(warm_up, "name", json_string(WARM_UP));
+	json_object_set_new(warm_up, "name", json_string(SCENARIO_WARM_UP));
 	json_object_set_new(warm_up, "ttft_ms", json_pack("{s:i}", "constant", 1));
 	json_object_set_new(warm_up, "chunk_interval_ms", json_pack("{s:i}", "constant", 1));
 	json_object_set_new(warm_up, "spread_first_ms", json_integer(0));
@@ -328,13 +326,14 @@ static json_t *warm_up_of(const json_t *scenario)
 static int warm_up(struct play *play, const struct task *task, struct error *err)
 {
 	json_auto_t *json = warm_up_of(scenario_of(play, task)->json);
-	struct scenario *scenario = scenario_read(json, WARM_UP, err);
+	struct scenario *scenario = scenario_read(json, SCENARIO_WARM_UP, err);
 	int64_t sessions = task->cell.sessions < WARM_UP_SESSIONS_MAX ? task->cell.sessions
 								      : WARM_UP_SESSIONS_MAX;
 	json_t *record = NULL;
 	int result = -1;
 	if (scenario && !mock_load_scenario(play->site.mock, json, err))
-		result = play_run(play, task, scenario, WARM_UP, sessions, true, &record, err);
+		result = play_run(
+			play, task, scenario, SCENARIO_WARM_UP, sessions, true, &record, err);
 	scenario_free(scenario);
 	json_decref(record);
 	if (!result)
@@ -622,7 +621,9 @@ static int play_plan(struct play *play, struct error *err)
 		return -1;
 	}
 	int result = load_scenarios(play, err);
-	if (!result) {
+	if (result) {
+		site_explain(&play->site, err);
+	} else {
 		tell_estimate(play, open, planned_s);
 		result = play_all(play, err);
 		loop_timer_clear(play->loop, &play->tick);
@@ -630,7 +631,7 @@ static int play_plan(struct play *play, struct error *err)
 	}
 	site_close(&play->site);
 	if (!play->recorded)
-		return result ? -1 : error_set(err, EINTR, "ended before the first run");
+		return result ? -1 : error_set(err, 0, "ended before the first run");
 	/* What was measured is summarised also when something went wrong. */
 	struct error late;
 	if (summarise(play, &late) && !result) {

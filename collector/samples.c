@@ -328,6 +328,9 @@ int samples_read(int dir_fd, const char *name, struct samples *out, struct error
 	while (fgets(line, sizeof line, in)) {
 		number++;
 		size_t length = strlen(line);
+		if (length && line[length - 1] != '\n' && feof(in))
+			return error_set(err, 0, "%s:%zu: must end in LF: the file was cut off",
+				name, number);
 		if (!length || line[length - 1] != '\n')
 			return error_set(err, 0, "%s:%zu: must be a line of at most %d bytes", name,
 				number, LINE_MAX_BYTES - 2);

@@ -48,7 +48,7 @@ static int wait_a_little(struct site *site, struct wait *wait, const char *what,
 			(int)(patience_ns(site) / NS_PER_S));
 		wait->told = true;
 	}
-	return *site->options->stop ? error_set(err, EINTR, "interrupted while starting") : 0;
+	return *site->options->stop ? error_set(err, 0, "interrupted while starting") : 0;
 }
 
 void site_explain(const struct site *site, struct error *err)

@@ -14,6 +14,15 @@
 static json_t *parse(const char *text, size_t length, const char *where, struct error *err)
 {
 	json_error_t at;
+	/* of UTF-8, and of both kinds of UTF-16 */
+	static const char *const marks[] = {"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"};
+	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+		size_t size = strlen(marks[i]);
+		if (length >= size && !memcmp(text, marks[i], size)) {
+			error_set(err, 0, "%s: must be UTF-8 without a byte order mark", where);
+			return NULL;
+		}
+	}
 	json_t *value = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &at);
 	if (!value) {
 		error_set(err, 0, "%s: line %d, column %d: not valid JSON: %s", where, at.line,

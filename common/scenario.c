@@ -289,6 +289,14 @@ struct scenario *scenario_read_file(const char *path, struct error *err)
 		scenario_free(scenario);
 		return NULL;
 	}
+	if (!strcmp(scenario->name, SCENARIO_WARM_UP)) {
+		error_set(err, 0,
+			"%s: name: must be another than \"" SCENARIO_WARM_UP
+			"\", which is what the collector plays before",
+			path);
+		scenario_free(scenario);
+		return NULL;
+	}
 	return scenario;
 }
 

@@ -50,6 +50,9 @@ struct scenario {
 	struct scenario_range tool_output_bytes;
 };
 
+/* A name that no file may have: the collector plays a scenario's shape under it beforehand. */
+#define SCENARIO_WARM_UP "warm-up"
+
 /* Of a file NAME.json; its name member must be NAME. */
 struct scenario *scenario_read_file(const char *path, struct error *err);
 

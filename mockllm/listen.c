@@ -97,6 +97,8 @@ static int clear_path(const char *path, const struct sockaddr_un *address, struc
 int listen_unix(const char *path, struct error *err)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	if (!*path) /* the kernel would choose a name */
+		return error_set(err, 0, "--control: must be a path, is empty");
 	if (strlen(path) >= sizeof address.sun_path)
 		return error_set(err, 0,
 			"cannot listen on '%s': the path must be shorter than %zu bytes", path,

@@ -21,6 +21,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { EXIT_USAGE = 2, WORKERS_MAX = 64 };
@@ -107,11 +108,16 @@ static int read_options(int argc, char **argv, struct options *out, struct error
 static char *find_tool(const char *path, struct error *err)
 {
 	auto_free char *absolute = realpath(path, NULL);
-	if (!absolute || access(absolute, X_OK)) {
+	struct stat status;
+	if (!absolute || stat(absolute, &status) || access(absolute, X_OK)) {
 		error_set(err, errno,
 			"cannot use the tool '%s' (build it with make, or give its path with "
 			"--tool)",
 			path);
+		return NULL;
+	}
+	if (!S_ISREG(status.st_mode)) {
+		error_set(err, 0, "cannot use the tool '%s': it is no program", path);
 		return NULL;
 	}
 	json_auto_t *text = json_string(absolute);

@@ -158,6 +158,49 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   [[ $stderr == *"there is no 'nobody' in configs/contenders"* ]]
 }
 
+@test "what is read is shown as text, whatever is in it" {
+  local bad=$BATS_TEST_TMPDIR/bad.json
+  jq '.title = "\u001b[31mred\u0007\n\u202eend"' configs/contenders/c.json >"$bad"
+  run -0 "$COLLECTOR" check "$bad"
+  [ "$output" = "$bad: contender 'c' (?[31mred? ?end)" ]
+  cp configs/scenarios/smoke.json "$BATS_TEST_TMPDIR/a"$'\n'"b.json"
+  run -2 "$COLLECTOR" check "$BATS_TEST_TMPDIR/a"$'\n'"b.json"
+  one_line
+}
+
+@test "paths that options give must not be empty; messages of options begin with the program" {
+  local option
+  for option in out listen mock-control image-sizes cgroup-parent cgroup-root; do
+    run -2 "$COLLECTOR" run configs/smoke.json "--$option="
+    [ "$output" = "collector: --$option: must not be empty" ]
+  done
+  for option in out cgroup-parent cgroup-root; do
+    run -2 "$COLLECTOR" doctor "--$option="
+    [ "$output" = "collector: --$option: must not be empty" ]
+  done
+  for option in --json=1 --out --none; do
+    run -2 "$COLLECTOR" run configs/smoke.json "$option"
+    one_line
+    [[ $output == "collector: "*"${option%=*}"* ]]
+  done
+}
+
+@test "a scenario by the name of what is played beforehand is refused" {
+  mkdir "$BATS_TEST_TMPDIR/own"
+  jq '.name = "warm-up"' configs/scenarios/smoke.json >"$BATS_TEST_TMPDIR/own/warm-up.json"
+  run -2 "$COLLECTOR" check "$BATS_TEST_TMPDIR/own/warm-up.json"
+  [[ $output == "collector: $BATS_TEST_TMPDIR/own/warm-up.json: name: must be another than \"warm-up\""* ]]
+  run -2 "$COLLECTOR" run configs/smoke.json --scenarios "$BATS_TEST_TMPDIR/own/warm-up.json" --dry-run
+  one_line
+}
+
+@test "--resume of what are no results leaves no file there" {
+  cp configs/smoke.json "$BATS_TEST_TMPDIR/plan.json"
+  run -2 "$COLLECTOR" run --resume "$BATS_TEST_TMPDIR"
+  [ "$output" = "collector: $BATS_TEST_TMPDIR: cannot open 'runs.jsonl': No such file or directory" ]
+  [ ! -e "$BATS_TEST_TMPDIR/runs.jsonl" ]
+}
+
 @test "a dry run tells order, counts and time, and runs nothing" {
   run -0 "$COLLECTOR" run configs/quick.json --dry-run --contenders c,node --repetitions 2 --out "$out"
   [ "${#lines[@]}" -eq 13 ]
@@ -567,9 +610,37 @@ is_under_way() { # PID: it has made its working folder, so it listens to signals
   local status=0
   wait "$pid" || status=$?
   [ "$status" -eq 1 ]
-  grep -q "collector: the plan is not complete (collector run --resume $out goes on): .*mockllm ended with signal 9" "$BATS_TEST_TMPDIR/log"
+  # what it says on stdout is no last word
+  grep -q "collector: the plan is not complete (collector run --resume $out goes on): .*mockllm ended with signal 9: it said nothing$" "$BATS_TEST_TMPDIR/log"
   [ -e "$out/summary.json" ]
   [ -z "$(left_of "$pid")" ]
+}
+
+@test "a launcher that somebody ends is no crash of its contender: the run is played again" {
+  needs_cgroups
+  local signal status
+  for signal in TERM INT KILL; do
+    out=$BATS_TEST_TMPDIR/$signal
+    start_collector "$(plan_with c)" --repetitions 4 --ttft-ms 100
+    wait_for has_records "$out/runs.jsonl" 1
+    # in the middle of a run: its agent is there
+    wait_for has_agent "$pid"
+    kill -"$signal" "$(pgrep -P "$pid" -x launcher)"
+    status=0
+    wait "$pid" || status=$?
+    [ "$status" -eq 0 ] || {
+      cat "$BATS_TEST_TMPDIR/log"
+      return 1
+    }
+    grep -q "^once more: lost the launcher of 'c'" "$BATS_TEST_TMPDIR/log"
+    is '.outcome == "ok"' "$out/runs.jsonl"
+    [ -z "$(left_of "$pid")" ]
+  done
+}
+
+has_agent() { # PID of the collector
+  local launcher
+  launcher=$(pgrep -P "$1" -x launcher) && pgrep -P "$launcher" -x agent-c >/dev/null
 }
 
 # ---- two at once

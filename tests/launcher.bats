@@ -39,9 +39,23 @@ talk() {
   [[ $output == usage:* ]]
   run -0 "$launcher" --version
   [ "$output" = "launcher $(cat VERSION)" ]
-  run -2 "$launcher"
-  run -2 "$launcher" --socket s --name n
-  run -2 "$launcher" --socket "$(printf 'x%.0s' {1..200})" --name n --scratch /tmp
+  # no row may name a scratch folder: it would be emptied
+  local none=$BATS_TEST_TMPDIR/none row
+  for row in "|--socket, --name and --scratch must be given" "--socket s --name n|--socket, --name and --scratch must be given" \
+    "--socket= --name n --scratch $none|--socket, --name and --scratch must be given" \
+    "--socket s --name n --scratch=|--socket, --name and --scratch must be given" \
+    "--socket s --name= --scratch $none|--name: must be" "--socket s --name a/b --scratch $none|--name: must be" \
+    "--socket s --name A --scratch $none|--name: must be" "--socket s --name $(printf 'x%.0s' {1..64}) --scratch $none|--name: must be" \
+    "--socket $(printf 'x%.0s' {1..200}) --name n --scratch $none|a path is too long" "--socket s --name n --scratch $none x|no argument"; do
+    read -ra arguments <<<"${row%%|*}"
+    run -2 --separate-stderr "$launcher" "${arguments[@]}"
+    [ -z "$output" ]
+    [ "${#stderr_lines[@]}" -eq 1 ]
+    [[ $stderr == "launcher: ${row#*|}"* ]] || {
+      echo "$row: $stderr"
+      return 1
+    }
+  done
   run -1 "$launcher" --socket s --name n --scratch /nonexistent
   [ "$output" = "launcher: cannot open the scratch folder '/nonexistent': No such file or directory" ]
 }
@@ -62,6 +76,16 @@ talk() {
   start
   talk vanishes
   ends INT 130
+}
+
+@test "ended by a signal in a run, it ends the program and says nothing of it" {
+  start
+  talk is-signalled
+  local status=0
+  wait "$pid" || status=$?
+  pid=
+  [ "$status" -eq 143 ]
+  [ -z "$(ls -A "$BATS_TEST_TMPDIR/scratch")" ]
 }
 
 @test "nonsense is refused or hung up on" {

@@ -4,6 +4,7 @@ listens at SOCKET, talks to the launcher that connects, and prints "ok" when all
 import array
 import os
 import select
+import signal
 import socket
 import struct
 import sys
@@ -172,6 +173,20 @@ def vanishes():
     accept()
 
 
+def is_signalled():
+    """A launcher that is ended in a run hangs up: it does not tell its own kill as the program's end."""
+    peer = accept()
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    launcher = struct.unpack("=iII", credentials)[0]
+    answer = ask(peer, WRITE, struct.pack("=q", 0) + texts("left") + b"x")[0]
+    assert answer == OK
+    pid, fds = spawn(peer, "/bin/sleep", "1000")
+    go(fds)
+    os.kill(launcher, signal.SIGTERM)
+    assert receive(peer)[0] is None, "it told an end"
+    await_death(pid)
+
+
 def talks_nonsense():
     """Refused, or hung up on; never the launcher's end."""
     peer = accept()
@@ -226,6 +241,7 @@ def talks_nonsense():
     "runs-a-program": runs_a_program,
     "serves-files": serves_files,
     "vanishes": vanishes,
+    "is-signalled": is_signalled,
     "talks-nonsense": talks_nonsense,
 }[scenario]()
 print("ok")

@@ -169,6 +169,7 @@ play_session() {
 --port 0 --control c --tool t extra
 --port 0 --control c --tool t --workers 0
 --port 0 --control c --tool t --nonsense
+--port 1e3 --control c --tool t
 --port
 LIST
 }
@@ -190,6 +191,8 @@ refused() {
   start_mock
   refused "choose another port" --port "$port" --control "$control.2" --tool "$tmtool"
   refused "build it with make" --port 0 --control "$control.2" --tool "$BATS_TEST_TMPDIR/none"
+  refused "it is no program" --port 0 --control "$control.2" --tool "$BATS_TEST_TMPDIR"
+  refused "--control: must be a path, is empty" --port 0 --control= --tool "$tmtool"
   refused "scenarios directory" --port 0 --control "$control.2" --tool "$tmtool" --scenarios "$BATS_TEST_TMPDIR/none"
   refused "cannot listen on '/nonexistent" --port 0 --control /nonexistent/c.sock --tool "$tmtool"
   mkdir "$BATS_TEST_TMPDIR/scenarios"

@@ -67,6 +67,21 @@ every_loop() { # AGENT…
   every_loop "$bin/agent-floor"
 }
 
+@test "the floor refuses what it cannot play in one line, status 2" {
+  local row
+  for row in AGENT_SESSIONS= AGENT_SESSIONS=0 AGENT_SESSIONS=-1 AGENT_SESSIONS=1e3 AGENT_SESSIONS=10001 "AGENT_SESSIONS= 5" \
+    AGENT_SESSIONS=99999999999999999999 OPENAI_BASE_URL= OPENAI_BASE_URL=https://127.0.0.1:9/v1 OPENAI_BASE_URL=127.0.0.1:9 OPENAI_API_KEY=; do
+    run -2 --separate-stderr env -i OPENAI_BASE_URL=http://127.0.0.1:9/v1 OPENAI_API_KEY=k OPENAI_MODEL=m AGENT_SESSIONS=1 \
+      AGENT_TASK=t AGENT_SYSTEM_PROMPT_FILE=/dev/null "$row" "$bin/agent-floor"
+    [ -z "$output" ]
+    [ "${#stderr_lines[@]}" -eq 1 ]
+    [[ $stderr == "agent-floor: ${row%%=*}: "* ]] || {
+      echo "$row: $stderr"
+      return 1
+    }
+  done
+}
+
 @test "the floor ends with a line when the server is not there" {
   run -1 --separate-stderr env OPENAI_BASE_URL=http://127.0.0.1:1/v1 OPENAI_API_KEY=k OPENAI_MODEL=m AGENT_SESSIONS=1 \
     AGENT_TASK=t AGENT_SYSTEM_PROMPT_FILE=/dev/null "$bin/agent-floor"

@@ -63,10 +63,28 @@ static void check(bool well, const char *what)
 	exit(1);
 }
 
+static _Noreturn void refuse(const char *name, const char *problem)
+{
+	fprintf(stderr, "agent-floor: %s: %s\n", name, problem);
+	exit(2);
+}
+
 static const char *setting(const char *name)
 {
 	const char *text = getenv(name);
-	return check(text && *text, name), text;
+	if (!text || !*text)
+		refuse(name, "is required");
+	return text;
+}
+
+static int count_setting(const char *name)
+{
+	const char *text = setting(name);
+	char *end;
+	long count = strtol(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || count < 1 || count > 10000)
+		refuse(name, "must be an integer of 1 to 10000");
+	return (int)count;
 }
 
 static void watch(int fd, uint32_t events, void *what)
@@ -464,14 +482,15 @@ int main(int argc, char **argv)
 	struct sockaddr_in server = {.sin_family = AF_INET};
 	const char *url = setting("OPENAI_BASE_URL");
 	int found = sscanf(url, "http://%63[0-9.]:%hu%255s", host, &port, path);
-	check(found > 1 && inet_aton(host, &server.sin_addr), "OPENAI_BASE_URL: no address");
+	if (found < 2 || !inet_aton(host, &server.sin_addr))
+		refuse("OPENAI_BASE_URL", "must be like http://127.0.0.1:8080/v1");
 	server.sin_port = htons(port);
 	snprintf(request_head, sizeof request_head,
 		"POST %s/chat/completions HTTP/1.1\r\nHost: %s:%hu\r\nAuthorization: Bearer %s\r\n"
 		"Content-Type: application/json\r\n",
 		path, host, port, setting("OPENAI_API_KEY"));
 	report = getenv("AGENT_REPORT") != NULL;
-	sessions_left = (int)strtol(setting("AGENT_SESSIONS"), NULL, 10);
+	sessions_left = count_setting("AGENT_SESSIONS");
 	make_prologue();
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);

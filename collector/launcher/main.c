@@ -109,14 +109,25 @@ static void reap(void *context)
 	}
 }
 
-static void drop_collector(struct launcher *launcher)
+/*
+ * Hang up first: what is killed now is not to be told as the contender's own end. The collector
+ * sees a launcher that it lost.
+ */
+static void abandon_run(struct launcher *launcher)
 {
 	int fd = launcher->collector.fd;
-	loop_remove(launcher->loop, &launcher->collector);
-	close(fd);
+	if (fd >= 0) {
+		loop_remove(launcher->loop, &launcher->collector);
+		close(fd);
+	}
 	struct error ignored; /* nobody is left to hear of it; the next run meets it again */
 	tree_kill(reap, launcher, &ignored);
 	scratch_clean(launcher->scratch_fd, &ignored);
+}
+
+static void drop_collector(struct launcher *launcher)
+{
+	abandon_run(launcher);
 	if (launcher->once)
 		loop_stop(launcher->loop);
 	else
@@ -425,6 +436,20 @@ static void usage(FILE *out)
 		out);
 }
 
+static int usage_error(const char *text)
+{
+	fprintf(stderr, "launcher: %s (launcher --help lists the options)\n", text);
+	return 2;
+}
+
+/* As of a contender's name: it comes from the command line of a container. */
+static bool is_name(const char *name)
+{
+	size_t length = strlen(name);
+	return length && length < 64 &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"socket", required_argument, NULL, 's'},
@@ -463,17 +488,17 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (!socket_path || !name || !scratch || optind != argc) {
-		usage(stderr);
-		return 2;
-	}
+	if (optind != argc)
+		return usage_error("no argument is expected beside the options");
+	if (!socket_path || !name || !scratch || !*socket_path || !*scratch)
+		return usage_error("--socket, --name and --scratch must be given");
+	if (!is_name(name))
+		return usage_error("--name: must be 1 to 63 lower-case letters, digits and '-'");
 	if (!here)
 		here = scratch;
 	if (strlen(socket_path) >= sizeof((struct sockaddr_un){0}).sun_path ||
-		strlen(name) >= 256 || strlen(here) >= 4096 || strlen(scratch) >= 4096) {
-		fputs("launcher: a path or the name is too long\n", stderr);
-		return 2;
-	}
+		strlen(here) >= 4096 || strlen(scratch) >= 4096)
+		return usage_error("a path is too long");
 	launcher.socket_path = socket_path;
 	launcher.name = name;
 	launcher.here = here;
@@ -483,7 +508,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "launcher: %s\n", err.text);
 		return 1;
 	}
-	tree_kill(reap, &launcher, &err);
+	abandon_run(&launcher);
 	if (launcher.failed) {
 		fprintf(stderr, "launcher: %s\n", launcher.error.text);
 		return 1;

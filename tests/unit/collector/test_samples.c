@@ -159,7 +159,7 @@ static void bad_files_are_refused_with_their_line(void **state)
 			"1.csv:2: read_ns: must be an integer or empty"},
 		{HEADER "1,,1,,,,,,,,,,,,,,\n", "1.csv:2: turn: must be at least 1"},
 		{HEADER "0,1,1,,,,,,,,,,,,,,\n", "1.csv:2: session: must be at least 1"},
-		{HEADER "1,1,1,,,,,,,,,,,,,,", "1.csv:2: must be a line of at most 4094 bytes"},
+		{HEADER "1,1,1,,,,,,,,,,,,,,", "1.csv:2: must end in LF: the file was cut off"},
 	};
 	struct error err;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

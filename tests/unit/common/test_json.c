@@ -43,6 +43,10 @@ static void refusals(void **state)
 		const char *text, *message;
 	} rows[] = {
 		{"", "a.json: line 1, column 0: not valid JSON: "},
+		{"\xef\xbb\xbf{}", "a.json: must be UTF-8 without a byte order mark"},
+		{"\xff\xfe{", "a.json: must be UTF-8 without a byte order mark"},
+		{"\xfe\xff", "a.json: must be UTF-8 without a byte order mark"},
+		{"\xef\xbb", "a.json: line 1, column "},
 		{"[1]", "a.json: must be a JSON object, is an array of 1"},
 		{"3", "a.json: must be a JSON object, is 3"},
 		{"{}", "a.json: plan.name: must be a text of 1 to 8 bytes without NUL, is absent"},
