@@ -450,7 +450,8 @@ static int report(int argc, char **argv)
 	if (json) {
 		print_json(summary);
 	} else if (!quiet) {
-		auto_free char *table = summary_terminal(summary, terminal_has_colour(stdout));
+		auto_free char *table = summary_terminal(
+			summary, terminal_has_colour(stdout), terminal_width(stdout));
 		fputs(table, stdout);
 	}
 	return EXIT_OK;

@@ -469,7 +469,8 @@ static int summarise(struct play *play, struct error *err)
 		json_dumpf(summary, out, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
 		fputc('\n', out);
 	} else {
-		auto_free char *table = summary_terminal(summary, terminal_has_colour(out));
+		auto_free char *table = summary_terminal(
+			summary, terminal_has_colour(out), terminal_width(out));
 		fprintf(out, "%s\nresults: %s\n", table, play->folder.path);
 	}
 	fflush(out);

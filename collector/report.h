@@ -12,7 +12,8 @@ struct buf;
 
 void report_csv(const json_t *summary, struct buf *out);      /* a row for each cell and figure */
 void report_markdown(const json_t *summary, struct buf *out); /* aligned tables */
-void report_terminal(const json_t *summary, bool colour, struct buf *out);
+/* The main tables are made to fit `width` columns (terminal.h). */
+void report_terminal(const json_t *summary, bool colour, size_t width, struct buf *out);
 void report_html(const json_t *summary, struct buf *out); /* one file that needs no network */
 
 #endif

@@ -81,7 +81,7 @@ static void words(const struct page *page)
 {
 	auto_buf struct buf text;
 	buf_init(&text, WORDS_MAX);
-	report_terminal(page->summary, false, &text);
+	report_terminal(page->summary, false, SIZE_MAX, &text);
 	char *rest = text.data;
 	for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
 		escape_html(page->out, line);

@@ -20,6 +20,7 @@ struct writer {
 	const json_t *summary;
 	struct buf *out;
 	enum table_form form;
+	size_t width; /* of the terminal; SIZE_MAX: any */
 };
 
 static void add(const struct writer *to, const char *text)
@@ -85,7 +86,8 @@ static char *short_name(const struct writer *to, const char *name)
 	return xasprintf("%s%s", shown, strlen(shown) < strlen(name) ? "…" : "");
 }
 
-static void main_table(const struct writer *to, size_t setting)
+/* Returns whether columns were left out for want of room. */
+static bool main_table(const struct writer *to, size_t setting)
 {
 	const char *headline = view_headline(to->summary, setting);
 	const char *memory = view_memory_key(to->summary, setting);
@@ -94,10 +96,14 @@ static void main_table(const struct writer *to, size_t setting)
 		"×", "CPU/turn", "×", "/GiB", "/core", "ok"};
 	static const bool right[] = {false, true, true, true, true, true, true, true, true, true,
 		true, true, true, true};
+	/* what is derived goes first, and at last the ratios */
+	static const unsigned char spare[] = {0, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1, 2, 2, 0};
 	auto_free char *p50 = xasprintf("%s.p50", headline);
 	auto_free char *p99 = xasprintf("%s.p99", headline);
 	struct table table;
 	table_init(&table, titles, right, sizeof titles / sizeof *titles);
+	table.spare = spare;
+	table.room = to->width;
 	size_t i;
 	const json_t *cell;
 	json_array_foreach(json_object_get(to->summary, "cells"), i, cell)
@@ -121,8 +127,9 @@ static void main_table(const struct writer *to, size_t setting)
 		table_set(&table, 13, xasprintf("%" PRId64 "/%" PRId64, completed, attempted),
 			completed < attempted || !attempted ? MARK_BAD : MARK_NONE);
 	}
-	table_render(&table, to->form, to->out);
+	bool less = table_render(&table, to->form, to->out);
 	table_release(&table);
+	return less;
 }
 
 /* ---- intervals (Markdown only: a terminal has no room) */
@@ -413,21 +420,23 @@ static void too_few(const struct writer *to)
 			json_array_size(json_object_get(to->summary, "cells")), planned);
 }
 
-static void settings(const struct writer *to)
+static bool settings(const struct writer *to)
 {
+	bool less = false;
 	const json_t *list = json_object_get(to->summary, "settings");
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		auto_free char *title = view_setting(json_array_get(list, i));
 		heading(to, "##", title);
-		main_table(to, i);
+		less |= main_table(to, i);
 		if (to->form == TABLE_MARKDOWN)
 			interval_table(to, i);
 	}
+	return less;
 }
 
 void report_markdown(const json_t *summary, struct buf *out)
 {
-	struct writer to = {summary, out, TABLE_MARKDOWN};
+	struct writer to = {summary, out, TABLE_MARKDOWN, SIZE_MAX};
 	const json_t *plan = json_object_get(summary, "plan");
 	add(&to, "# ");
 	add_outside(&to, view_text(plan, "name"));
@@ -454,14 +463,16 @@ void report_markdown(const json_t *summary, struct buf *out)
 	notes(&to);
 }
 
-void report_terminal(const json_t *summary, bool colour, struct buf *out)
+void report_terminal(const json_t *summary, bool colour, size_t width, struct buf *out)
 {
-	struct writer to = {summary, out, colour ? TABLE_COLOUR : TABLE_PLAIN};
-	settings(&to);
-	add(&to, "\nMedians over runs: times in ms, memory peak in MiB; p99 of all turns together. "
-		 "× is the ratio\nto the best of the same number of sessions; /GiB and /core are "
-		 "the "
-		 "sessions that one GiB or one\nCPU would carry; ok is completed/attempted.\n");
+	struct writer to = {summary, out, colour ? TABLE_COLOUR : TABLE_PLAIN, width};
+	bool less = settings(&to);
+	add(&to,
+		"\nMedians over runs: times in ms, memory peak in MiB; p99 of all turns together.\n"
+		"× is the ratio to the best of the same number of sessions; /GiB and /core are\n"
+		"the sessions that one GiB or one CPU would carry; ok is completed/attempted.\n");
+	if (less)
+		add(&to, "Columns that this terminal has no room for are in summary.md.\n");
 	too_few(&to);
 	hypotheses(&to);
 	failures(&to);

@@ -560,10 +560,10 @@ int report_write(int dir_fd, const char *where, json_t **summary, struct error *
 	return 0;
 }
 
-char *summary_terminal(const json_t *summary, bool colour)
+char *summary_terminal(const json_t *summary, bool colour, size_t width)
 {
 	struct buf out;
 	buf_init(&out, REPORT_MAX);
-	report_terminal(summary, colour, &out);
+	report_terminal(summary, colour, width, &out);
 	return out.data ? out.data : xstrdup("");
 }

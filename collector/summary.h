@@ -27,8 +27,9 @@ json_t *summary_make(int dir_fd, const char *where, struct error *err);
 /*
  * The table for the end of a run on a terminal: contender × sessions with startup, overhead, peak
  * memory, CPU per turn and completed/attempted, then notes and exclusions. UTF-8 text, aligned,
- * control characters of outside text shown as '?'; `colour` adds SGR sequences. malloc'ed.
+ * control characters of outside text shown as '?'; `colour` adds SGR sequences, and what of a main
+ * table does not fit `width` columns is left out, which is said. malloc'ed.
  */
-char *summary_terminal(const json_t *summary, bool colour);
+char *summary_terminal(const json_t *summary, bool colour, size_t width);
 
 #endif

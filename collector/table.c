@@ -59,6 +59,8 @@ static char *escaped(const struct table_cell *cell, enum table_form form)
 	return out.data ? out.data : xstrdup("");
 }
 
+enum { GAP = 2 }; /* between columns, on a terminal */
+
 static void pad(struct buf *out, const char *with, size_t count)
 {
 	while (count--)
@@ -90,7 +92,7 @@ static void add_row(const struct table *table, enum table_form form, const size_
 		if (form == TABLE_MARKDOWN)
 			add(out, first ? "| " : " | ");
 		else if (!first)
-			add(out, "  ");
+			pad(out, " ", GAP);
 		const char *before = "", *after = "";
 		if (form == TABLE_COLOUR) {
 			before = marks ? colours[marks[c]] : "\033[1m";
@@ -119,7 +121,34 @@ static void add_rule(const struct table *table, const size_t *widths, struct buf
 	add(out, "|\n");
 }
 
-void table_render(const struct table *table, enum table_form form, struct buf *out)
+/* Of a row with its gaps, on a terminal. */
+static size_t row_width(const struct table *table, const size_t *widths)
+{
+	size_t sum = 0;
+	for (size_t c = 0; c < table->columns; c++)
+		sum += widths[c] ? widths[c] + GAP : 0;
+	return sum ? sum - GAP : 0;
+}
+
+static bool make_fit(const struct table *table, size_t *widths)
+{
+	bool less = false;
+	while (table->spare && table->room && row_width(table, widths) > table->room) {
+		unsigned char highest = 0;
+		for (size_t c = 0; c < table->columns; c++)
+			if (widths[c] && table->spare[c] > highest)
+				highest = table->spare[c];
+		if (!highest)
+			break;
+		for (size_t c = 0; c < table->columns; c++)
+			if (table->spare[c] == highest)
+				widths[c] = 0;
+		less = true;
+	}
+	return less;
+}
+
+bool table_render(const struct table *table, enum table_form form, struct buf *out)
 {
 	size_t columns = table->columns, count = (table->rows + 1) * columns;
 	auto_free char **texts = xcalloc(count, sizeof *texts);
@@ -137,6 +166,7 @@ void table_render(const struct table *table, enum table_form form, struct buf *o
 			widths[c] = width > widths[c] ? width : widths[c];
 		}
 	}
+	bool less = make_fit(table, widths);
 	add_row(table, form, widths, texts, NULL, out);
 	if (form == TABLE_MARKDOWN)
 		add_rule(table, widths, out);
@@ -148,6 +178,7 @@ void table_render(const struct table *table, enum table_form form, struct buf *o
 	}
 	for (size_t i = 0; i < count; i++)
 		free(texts[i]);
+	return less;
 }
 
 void show_number(double value, char out[SHOWN_MAX])

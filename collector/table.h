@@ -22,6 +22,10 @@ struct table {
 	size_t columns;
 	struct table_cell *cells; /* row by row */
 	size_t rows;
+	/* Where a row is wider than `room`, columns of the highest number here go first; those of 0
+	 * stay. */
+	const unsigned char *spare; /* borrowed; NULL: all stay */
+	size_t room;                /* 0: as much as is needed */
 };
 
 void table_init(struct table *table, const char *const *titles, const bool *right, size_t columns);
@@ -30,8 +34,11 @@ void table_release(struct table *table);
 void table_row(struct table *table);
 /* Set a cell of the last row. Takes `text`, which is malloc'ed or NULL. */
 void table_set(struct table *table, size_t column, char *text, enum table_mark mark);
-/* Columns without any text in any row are left out. Outside text is escaped for the form. */
-void table_render(const struct table *table, enum table_form form, struct buf *out);
+/*
+ * Columns without any text in any row are left out. Outside text is escaped for the form. Returns
+ * whether any was left out for want of room.
+ */
+bool table_render(const struct table *table, enum table_form form, struct buf *out);
 
 /* ---- numbers */
 

@@ -173,7 +173,7 @@ static void what_is_shipped_and_believed_is_a_table_of_what_is_known(void **stat
 static void the_terminal_table(void **state)
 {
 	(void)state;
-	auto_free char *plain = summary_terminal(mixed, false);
+	auto_free char *plain = summary_terminal(mixed, false, SIZE_MAX);
 	assert_null(strchr(plain, '\033')); /* the fixture holds some */
 	assert_non_null(strstr(plain, "?[31m<b>expected</b> |a| got `b`"));
 	assert_non_null(
@@ -181,7 +181,7 @@ static void the_terminal_table(void **state)
 			      "best    3.52   best      1.04   best   873    102  8/8\n"));
 	assert_non_null(
 		strstr(plain, "node                       3  quick     wrong        1  52"));
-	auto_free char *colour = summary_terminal(mixed, true);
+	auto_free char *colour = summary_terminal(mixed, true, SIZE_MAX);
 	assert_non_null(strstr(colour, "\033[31m7/8\033[0m"));
 	/* nothing but our own colours: bold, red, green and the end of each */
 	assert_int_equal(occurrences(colour, "\033"),
@@ -228,13 +228,48 @@ static void sessions_per_gib_and_per_core(void **state)
 	}
 }
 
+/* On a terminal of this width no row of the main tables is wider, and what went is said. */
+static void the_main_table_fits_its_terminal(void **state)
+{
+	(void)state;
+	static const struct {
+		size_t width;
+		const char *head;
+		bool said;
+	} rows[] = {
+		{SIZE_MAX,
+			"sessions  startup      ×  overhead      ×  memory      ×  CPU/turn      × "
+			" "
+			"/GiB  /core   ok\n",
+			false},
+		{118,
+			"sessions  startup      ×  overhead      ×  memory      ×  CPU/turn      × "
+			" "
+			"/GiB  /core   ok\n",
+			false},
+		{117,
+			"sessions  startup      ×  overhead      ×  memory      ×  CPU/turn      × "
+			"  ok\n",
+			true},
+		{80, "sessions  startup  overhead  memory  CPU/turn   ok\n", true},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		auto_free char *text = summary_terminal(mixed, false, rows[i].width);
+		if (!strstr(text, rows[i].head))
+			print_error("%zu: %s\n", rows[i].width, text);
+		assert_non_null(strstr(text, rows[i].head));
+		assert_int_equal(
+			strstr(text, "no room for are in summary.md") != NULL, rows[i].said);
+	}
+}
+
 /* "2/2" does not tell that there should have been more. */
 static void runs_that_are_missing_are_told(void **state)
 {
 	(void)state;
 	json_auto_t *summary = json_deep_copy(mixed);
 	auto_free char *markdown = made(report_markdown, summary);
-	auto_free char *plain = summary_terminal(summary, false);
+	auto_free char *plain = summary_terminal(summary, false, SIZE_MAX);
 	static const char told[] = "\n2 of the 8 cells have fewer valid runs than the 8 planned.\n";
 	assert_non_null(strstr(markdown, told));
 	assert_non_null(strstr(plain, told));
@@ -253,7 +288,7 @@ static void warnings_say_when(void **state)
 			"warn", "found", "on", "id", "swap", "status", "warn", "found", "2 GiB",
 			"first_run", 41));
 	auto_free char *markdown = made(report_markdown, summary);
-	auto_free char *plain = summary_terminal(summary, false);
+	auto_free char *plain = summary_terminal(summary, false, SIZE_MAX);
 	assert_non_null(strstr(markdown, "\n- turbo: on\n- swap: 2 GiB (when the plan was gone on "
 					 "with, before run 41)\n"));
 	assert_non_null(strstr(plain, "\nWarnings of the doctor\n  turbo: on\n  swap: 2 GiB (when "
@@ -438,6 +473,7 @@ int main(void)
 		cmocka_unit_test(what_is_shipped_and_believed_is_a_table_of_what_is_known),
 		cmocka_unit_test(the_terminal_table),
 		cmocka_unit_test(sessions_per_gib_and_per_core),
+		cmocka_unit_test(the_main_table_fits_its_terminal),
 		cmocka_unit_test(runs_that_are_missing_are_told),
 		cmocka_unit_test(warnings_say_when),
 		cmocka_unit_test(the_page_stands_alone_and_text_stays_text),

@@ -446,7 +446,7 @@ static void a_peak_at_the_limit_reads_at_least(void **state)
 	assert_true(
 		json_is_true(json_object_get(figure_of(cell, "memory_peak_bytes"), "at_least")));
 	assert_null(json_object_get(figure_of(cell, "cpu_usec_per_turn"), "at_least"));
-	auto_free char *table = summary_terminal(summary, false);
+	auto_free char *table = summary_terminal(summary, false, SIZE_MAX);
 	assert_non_null(strstr(table, "≥ 8.00"));
 	folder_remove(&folder);
 }
@@ -552,7 +552,7 @@ static void cells_of_invalid_runs_only_are_shown_as_such(void **state)
 	CLOSE(number_at(cell, "attempted"), 0);
 	assert_string_equal(
 		text_of(figure_of(cell, "memory_peak_bytes"), "missing"), "no valid run");
-	auto_free char *table = summary_terminal(summary, false);
+	auto_free char *table = summary_terminal(summary, false, SIZE_MAX);
 	assert_non_null(strstr(table, "0/0"));
 	folder_remove(&folder);
 }
@@ -565,7 +565,7 @@ static void warm_ups_alone_are_no_cell(void **state)
 	json_object_set_new(json_array_get(records, 0), "warm_up", json_true());
 	json_auto_t *summary = summary_of(&folder, records);
 	assert_int_equal(json_array_size(json_object_get(summary, "cells")), 0);
-	auto_free char *table = summary_terminal(summary, true);
+	auto_free char *table = summary_terminal(summary, true, SIZE_MAX);
 	assert_non_null(table);
 	folder_remove(&folder);
 }

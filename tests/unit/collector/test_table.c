@@ -90,12 +90,59 @@ static void rendering(void **state)
 	}
 }
 
+/* What is spare goes where there is no room, the highest first, and no more than is needed. */
+static void columns_that_are_spare_go_for_want_of_room(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"name", "a", "×", "b", "extra"};
+	static const bool to_right[] = {false, true, true, true, true};
+	static const unsigned char spare[] = {0, 0, 1, 0, 2};
+	static const struct {
+		size_t room;
+		bool less;
+		const char *expected;
+	} rows[] = {
+		{0, false,
+			"name   a    ×  b  extra\nc     12  1.0  3      –\nnode   5  2.0  4      "
+			"7\n"},
+		{SIZE_MAX, false,
+			"name   a    ×  b  extra\nc     12  1.0  3      –\nnode   5  2.0  4      "
+			"7\n"},
+		{23, false,
+			"name   a    ×  b  extra\nc     12  1.0  3      –\nnode   5  2.0  4      "
+			"7\n"},
+		{22, true, "name   a    ×  b\nc     12  1.0  3\nnode   5  2.0  4\n"},
+		{16, true, "name   a    ×  b\nc     12  1.0  3\nnode   5  2.0  4\n"},
+		{15, true, "name   a  b\nc     12  3\nnode   5  4\n"},
+		{1, true, "name   a  b\nc     12  3\nnode   5  4\n"},
+	};
+	struct table table;
+	table_init(&table, names, to_right, 5);
+	table.spare = spare;
+	static const char *const texts[][5] = {
+		{"c", "12", "1.0", "3", NULL}, {"node", "5", "2.0", "4", "7"}};
+	for (size_t r = 0; r < 2; r++) {
+		table_row(&table);
+		for (size_t c = 0; c < 5; c++)
+			table_set(&table, c, texts[r][c] ? xstrdup(texts[r][c]) : NULL, MARK_NONE);
+	}
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		auto_buf struct buf out;
+		buf_init(&out, 10000);
+		table.room = rows[i].room;
+		assert_int_equal(table_render(&table, TABLE_PLAIN, &out), rows[i].less);
+		assert_string_equal(out.data, rows[i].expected);
+	}
+	table_release(&table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_have_three_digits),
 		cmocka_unit_test(units),
 		cmocka_unit_test(rendering),
+		cmocka_unit_test(columns_that_are_spare_go_for_want_of_room),
 	};
 	return cmocka_run_group_tests_name("table", tests, NULL, NULL);
 }
