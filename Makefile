@@ -27,7 +27,7 @@ COMMON := $(call objects,common/*.c)
 MOCKLLM := $(call objects,mockllm/*.c)
 COLLECTOR := $(call objects,collector/*.c)
 AGENT_C := $(call objects,agent/c/*.c)
-LAUNCHER := $(call static_objects,$(wildcard collector/launcher/*.c) common/error.c common/loop.c)
+LAUNCHER := $(call static_objects,$(wildcard collector/launcher/*.c) common/descriptors.c common/error.c common/loop.c)
 # The floor shares the C agent's text of histories; its sockets, parser and tools are its own.
 FLOOR := $(call static_objects,$(wildcard agent/floor/*.c) $(addprefix agent/c/,chain.c history.c escape.c) common/buf.c common/error.c)
 TMTOOL := $(call static_objects,$(wildcard mockllm/tmtool/*.c))

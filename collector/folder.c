@@ -48,9 +48,11 @@ static int open_log(struct folder *folder, int create, struct error *err)
 	if (fstat(folder->log_fd, &status) || !S_ISREG(status.st_mode))
 		return error_set(err, 0, "%s: '" LOG "' must be a regular file", folder->path);
 	folder_give(folder, LOG);
-	if (flock(folder->log_fd, LOCK_EX | LOCK_NB))
-		return error_set(
-			err, 0, "%s: another collector is writing these results", folder->path);
+	if (flock(folder->log_fd, LOCK_EX | LOCK_NB)) {
+		error_set(err, 0, "%s: another collector is writing these results", folder->path);
+		err->code = EBUSY;
+		return -1;
+	}
 	return 0;
 }
 
@@ -67,12 +69,13 @@ static char *time_name(const char *parent, const char *name, int serial)
 static char *make(const char *out, const char *name, struct error *err)
 {
 	const char *parent = out ? out : "results";
-	if (!mkdir(parent, 0755) && out)
+	int problem = mkdir(parent, 0755) ? errno : 0;
+	if (!problem && out)
 		return xstrdup(out);
 	struct stat status;
 	if (stat(parent, &status)) {
-		error_set(err, errno, "cannot make the results folder '%s' (--out chooses another)",
-			parent);
+		error_set(err, problem == EEXIST ? errno : problem,
+			"cannot make the results folder '%s' (--out chooses another)", parent);
 		return NULL;
 	}
 	/* Two plans may begin within a second. */
@@ -207,11 +210,15 @@ int folder_append_run(struct folder *folder, const json_t *record, struct error 
 	struct stat before;
 	if (fstat(folder->log_fd, &before))
 		return error_set(err, errno, "%s: cannot write '" LOG "'", folder->path);
+	/* The last room takes a part: only the next write says why there is no more. */
 	errno = 0;
 	ssize_t put = write(folder->log_fd, line, length);
-	if (put == (ssize_t)length && !fsync(folder->log_fd))
+	ssize_t rest = put < 0 || put == (ssize_t)length
+			       ? 0
+			       : write(folder->log_fd, line + put, length - (size_t)put);
+	if (put + rest == (ssize_t)length && !fsync(folder->log_fd))
 		return 0;
-	int code = put >= 0 && put != (ssize_t)length ? ENOSPC : errno;
+	int code = errno ? errno : ENOSPC;
 	if (ftruncate(folder->log_fd, before.st_size))
 		code = errno;
 	return error_set(err, code, "%s: cannot write '" LOG "'", folder->path);

@@ -217,6 +217,7 @@ static _Noreturn void become(pid_t parent, const char *log, const char *const ar
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	/* A session of its own: the terminal's interrupt is the collector's to handle. */
 	setsid();
 	prctl(PR_SET_PDEATHSIG, SIGTERM);

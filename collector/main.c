@@ -10,6 +10,7 @@
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/descriptors.h"
 #include "common/error.h"
 #include "common/loop.h"
 
@@ -60,6 +61,8 @@ static int watch_signals(struct loop *loop, struct error *err)
 	sigprocmask(SIG_BLOCK, &mask, NULL);
 	/* A contender that is gone is told by the write's own error. */
 	signal(SIGPIPE, SIG_IGN);
+	/* Beyond a limit of file sizes (ulimit -f) likewise: what was measured is summarised. */
+	signal(SIGXFSZ, SIG_IGN);
 	int fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (fd < 0)
 		return error_set(err, errno, "cannot make a signalfd");
@@ -471,6 +474,15 @@ static void usage(FILE *out)
 		out);
 }
 
+/* Whoever reads what was printed must not take a part of it for all. */
+static int finish(int status)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	fputs("collector: cannot write all of it to stdout\n", stderr);
+	return status == EXIT_OK || status == EXIT_NOT_OK ? EXIT_FAILED : status;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -480,6 +492,7 @@ int main(int argc, char **argv)
 		{"report", report}};
 	static char program[] = "collector";
 	const char *name = argc > 1 ? argv[1] : "";
+	descriptors_open_standard();
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		if (strcmp(name, commands[i].name))
 			continue;
@@ -491,19 +504,15 @@ int main(int argc, char **argv)
 		argv[1] = argv[0] = program;
 		int status = commands[i].function(argc - 1, argv + 1);
 		curl_global_cleanup();
-		if (fflush(stdout)) {
-			fprintf(stderr, "collector: cannot write to stdout: %s\n", strerror(errno));
-			return EXIT_FAILED;
-		}
-		return status;
+		return finish(status);
 	}
 	if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
 		usage(stdout);
-		return EXIT_OK;
+		return finish(EXIT_OK);
 	}
 	if (!strcmp(name, "--version")) {
 		puts("collector " TURNMETER_VERSION);
-		return EXIT_OK;
+		return finish(EXIT_OK);
 	}
 	usage(stderr);
 	return EXIT_USAGE;

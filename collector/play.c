@@ -377,7 +377,7 @@ static int play_task(struct play *play, struct task *task, struct error *err)
 static bool may_go_on(struct play *play, const struct error *err)
 {
 	if (stopped(play) || site_mock_ended(&play->site) || err->code == ENOSPC ||
-		err->code == EDQUOT || err->code == EROFS)
+		err->code == EDQUOT || err->code == EROFS || err->code == EFBIG)
 		return false;
 	return ++play->faults < FAULTS_MAX;
 }
@@ -469,8 +469,8 @@ static int summarise(struct play *play, struct error *err)
 		json_dumpf(summary, out, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
 		fputc('\n', out);
 	} else {
-		auto_free char *table = summary_terminal(
-			summary, terminal_has_colour(out), terminal_width(out));
+		auto_free char *table =
+			summary_terminal(summary, terminal_has_colour(out), terminal_width(out));
 		fprintf(out, "%s\nresults: %s\n", table, play->folder.path);
 	}
 	fflush(out);
@@ -726,6 +726,26 @@ static struct plan *reopen(struct play *play, struct error *err)
 	return plan;
 }
 
+/* Is it the machine's or a matter of rights? Everything else about a folder of results is bad
+ * input. */
+static bool is_fault(const struct error *err)
+{
+	switch (err->code) {
+	case EACCES:
+	case EBUSY:
+	case EDQUOT:
+	case EIO:
+	case EMFILE:
+	case ENFILE:
+	case ENOSPC:
+	case EPERM:
+	case EROFS:
+		return true;
+	default:
+		return false;
+	}
+}
+
 int play(struct loop *loop, const struct play_options *options, bool *bad_input, struct error *err)
 {
 	struct play play = {.options = options, .loop = loop, .folder = FOLDER_EMPTY};
@@ -733,7 +753,7 @@ int play(struct loop *loop, const struct play_options *options, bool *bad_input,
 				    ? reopen(&play, err)
 				    : plan_read_file(options->plan_path, &options->overrides, err);
 	int result = -1;
-	*bad_input = !plan;
+	*bad_input = !plan && !(options->resume && is_fault(err));
 	play.plan = plan;
 	if (plan) {
 		make_tasks(&play);

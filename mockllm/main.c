@@ -1,5 +1,6 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/descriptors.h"
 #include "common/error.h"
 #include "common/number.h"
 #include "mockllm/api.h"
@@ -295,6 +296,7 @@ int main(int argc, char **argv)
 {
 	struct options options;
 	struct error err;
+	descriptors_open_standard();
 	int chosen = read_options(argc, argv, &options, &err);
 	if (chosen > 0)
 		return EXIT_SUCCESS;

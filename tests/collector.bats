@@ -643,6 +643,60 @@ has_agent() { # PID of the collector
   launcher=$(pgrep -P "$1" -x launcher) && pgrep -P "$launcher" -x agent-c >/dev/null
 }
 
+@test "what cannot be printed is said, status 1; descriptors that are closed are nobody's" {
+  needs_cgroups
+  local command plan
+  plan=$(plan_with c)
+  for command in --help --version "schema plan" "run --help" "run $plan --dry-run" "check $plan" "doctor $plan --json" "run $plan --quiet --out $out"; do
+    # shellcheck disable=SC2086 # words
+    run -1 --separate-stderr bash -c '"$@" >/dev/full' - "$COLLECTOR" $command
+    [ "$stderr" = "collector: cannot write all of it to stdout" ] || {
+      echo "$command: $stderr"
+      return 1
+    }
+  done
+  # what was measured is there all the same
+  [ -e "$out/report.html" ]
+  run -1 --separate-stderr bash -c '"$@" >/dev/full' - "$COLLECTOR" report "$out" --json
+  # no file of ours becomes stdin, stdout or stderr
+  run -0 bash -c '"$@" <&- >&- 2>&-' - "$COLLECTOR" run "$plan" --out "$out-2"
+  is '.outcome == "ok"' "$out-2/runs.jsonl"
+  is '.contenders' "$out-2/plan.json"
+  run -0 bash -c '"$@" >&-' - "$COLLECTOR" report "$out-2"
+}
+
+@test "a limit of file sizes and folders that may not be written to: one line, status 1, nothing left" {
+  needs_cgroups
+  local plan
+  plan=$(plan_with c)
+  run -1 bash -c 'ulimit -f 16; exec "$@"' - "$COLLECTOR" run "$plan" --quiet --repetitions 9 --out "$out"
+  [[ $output == *"collector: "*"File too large"* ]]
+  [ -z "$(find "$TMPDIR" -maxdepth 1 -name 'turnmeter-*')" ]
+  "$COLLECTOR" run "$plan" --quiet --out "$out-2" >/dev/null
+  mkdir "$BATS_TEST_TMPDIR/disk"
+  mount -t tmpfs -o size=4m tmpfs "$BATS_TEST_TMPDIR/disk" 2>/dev/null || skip "may not mount"
+  cp -r "$out-2" "$BATS_TEST_TMPDIR/disk/results"
+  mount -o remount,ro "$BATS_TEST_TMPDIR/disk"
+  local failed=0 arguments
+  for arguments in "report $BATS_TEST_TMPDIR/disk/results" "run --resume $BATS_TEST_TMPDIR/disk/results" \
+    "run $plan --out $BATS_TEST_TMPDIR/disk/new"; do
+    # shellcheck disable=SC2086 # words
+    run "$COLLECTOR" $arguments
+    [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *": Read-only file system" ]] || {
+      echo "$arguments: $status $output"
+      failed=1
+    }
+  done
+  umount "$BATS_TEST_TMPDIR/disk"
+  [ "$failed" -eq 0 ]
+  # results that are being written are busy, not bad
+  exec {held}<"$out-2/runs.jsonl"
+  flock "$held"
+  run -1 "$COLLECTOR" run --resume "$out-2" {held}<&-
+  exec {held}<&-
+  [ "$output" = "collector: $out-2: another collector is writing these results" ]
+}
+
 # ---- two at once
 
 @test "a second run is refused while one measures, and told who does; a killed one holds nothing" {

@@ -9,6 +9,7 @@
 #include "collector/launcher/tree.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/descriptors.h"
 #include "common/error.h"
 #include "common/loop.h"
 
@@ -397,17 +398,6 @@ static int watch_signals(struct launcher *launcher, struct error *err)
 	return loop_add(launcher->loop, &launcher->signals, fd, EPOLLIN, err);
 }
 
-/* Pipes of the child must not land on 0, 1 or 2. */
-static void open_standard_descriptors(void)
-{
-	int fd;
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd < 3);
-	if (fd >= 0)
-		close(fd);
-}
-
 static int start(struct launcher *launcher, const char *scratch, struct error *err)
 {
 	launcher->loop = loop_new(err);
@@ -502,7 +492,8 @@ int main(int argc, char **argv)
 	launcher.socket_path = socket_path;
 	launcher.name = name;
 	launcher.here = here;
-	open_standard_descriptors();
+	/* Pipes of the child must not land on 0, 1 or 2. */
+	descriptors_open_standard();
 	struct error err;
 	if (start(&launcher, scratch, &err) || loop_run(launcher.loop, &err)) {
 		fprintf(stderr, "launcher: %s\n", err.text);
