@@ -200,7 +200,9 @@ function overviewCell(column, contender) {
 		? ['best']
 		: isYardstick(contender)
 			? ['yardstick']
-			: [el('b', null, shownRatio(ratio)), interval ? ` ${interval}` : ''];
+			: ratio && typeof ratio.ratio !== 'number'
+				? ['no ratio']
+				: [el('b', null, shownRatio(ratio)), interval ? ` ${interval}` : ''];
 	const share = column.most > 0 ? Math.max((100 * value) / column.most, BAR_LEAST) : BAR_LEAST;
 	return el(
 		'td',
@@ -211,7 +213,7 @@ function overviewCell(column, contender) {
 			shownFigure(cell, column.key),
 			el('small', null, ` ${column.bare ? '' : unitOf(figureOf(cell, column.key).unit).shown}`),
 		),
-		el('span', { class: 'times' }, second),
+		el('span', { class: 'times', title: ratio?.missing ? clean(ratio.missing) : null }, second),
 		svgEl(
 			'svg',
 			{ class: 'bar', viewBox: '0 0 100 4', preserveAspectRatio: 'none', 'aria-hidden': 'true' },
@@ -307,7 +309,7 @@ function overview() {
 		el(
 			'p',
 			{ class: 'note' },
-			'Medians over runs; p99 of all turns together. × is the ratio to the best of those selected, within blocks: [a, b] its exact interval (at least 95%), a–b minimum and maximum where there are fewer than 6 blocks. Sessions per GiB and per core are what one GiB or one CPU would carry.',
+			'Medians over runs; p99 of all turns together. × is the ratio to the best of those selected, within blocks: [a, b] its exact interval (at least 95%), a–b minimum and maximum where there are fewer than 6 blocks. There is no ratio where a run has too few turns (1,000 for p99) or a value is not above zero. Sessions per GiB and per core are what one GiB or one CPU would carry.',
 		),
 	];
 }

@@ -114,6 +114,8 @@ function overviewOf(summary, setting, sessions, without = []) {
 			let times = cell === best ? 'best' : yardstick(cell.contender) ? 'yardstick' : '';
 			if (!times && ratio && ratio.against === best.contender && typeof ratio.ratio === 'number')
 				times = `×${words(ratio.ratio)} ${intervalWords(ratio)}`.trim();
+			// such as of the pooled p99, where runs have too few turns for one of their own
+			if (!times && !more.includes(key)) times = 'no ratio';
 			expected.set(`${cell.contender} ${key}`, {
 				value,
 				words: `${bound}${words(value / SIZES[unit][0])} ${SIZES[unit][1]}`.trim(),
