@@ -41,6 +41,17 @@ static bool is_given(const struct plan_overrides *overrides, size_t index)
 	return text && *text;
 }
 
+/* What whoever gave this text calls it: "--sessions" or, of the environment, "SESSIONS"; malloc'ed.
+ */
+static char *called(const char *option, const char *text)
+{
+	for (size_t i = 0; i < override_count; i++)
+		if (!strcmp(override_names[i].option, option) &&
+			text == getenv(override_names[i].variable))
+			return xstrdup(override_names[i].variable);
+	return xasprintf("--%s", option);
+}
+
 void overrides_set(struct plan_overrides *overrides, size_t index, const char *text)
 {
 	*member(overrides, index) = text;
@@ -198,7 +209,7 @@ int overrides_of_plan(
 		for (size_t k = 0; is_given(overrides, i) && k < sizeof all / sizeof *all; k++) {
 			if (strcmp(all[k].option, override_names[i].option))
 				continue;
-			auto_free char *name = xasprintf("--%s", all[k].option);
+			auto_free char *name = called(all[k].option, text);
 			json_t *value = all[k].read(text, name, err), *object = plan;
 			if (!value)
 				return -1;
@@ -251,7 +262,7 @@ int overrides_of_scenario(json_t *scenario, const struct plan_overrides *overrid
 		double value;
 		if (!all[i].text || !*all[i].text)
 			continue;
-		auto_free char *name = xasprintf("--%s", all[i].option);
+		auto_free char *name = called(all[i].option, all[i].text);
 		if (real_parse(all[i].text, name, all[i].min, all[i].max, &value, err))
 			return -1;
 		if (all[i].ms > 0)

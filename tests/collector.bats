@@ -309,6 +309,18 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   done
 }
 
+@test "overrides: bad ones of the environment are told by the variable's name" {
+  local row
+  for row in SESSIONS=x SESSIONS=, CONTENDERS=c, SCENARIOS=,, REPETITIONS=0 TTFT_MS=nan TOKENS_PER_S=0 MEMORY=lots CPU_QUOTA=-1; do
+    run -2 env "$row" "$COLLECTOR" run configs/smoke.json --dry-run
+    one_line
+    [[ $output == "collector: ${row%%=*}: must be "* ]] || { echo "$row: $output"; return 1; }
+  done
+  # an option goes before, and by its own name
+  REPETITIONS=2 run -2 "$COLLECTOR" run configs/smoke.json --dry-run --repetitions many
+  [[ $output == "collector: --repetitions: must be "* ]]
+}
+
 @test "overrides: what is played is what was asked for" {
   needs_cgroups
   run -0 "$COLLECTOR" run "$(plan_with c)" --out "$out" --ttft-ms 60 --tokens-per-s 50 --memory 300m --cpu-quota none --sessions 2
