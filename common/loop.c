@@ -34,6 +34,7 @@ struct loop {
 	bool in_batch;
 	bool no_pwait2; /* kernel before 5.11, or a filter that refuses it */
 	int64_t batch_ns;
+	int64_t spin_ns;
 	struct slot *slots;
 	uint32_t slots_length, slots_capacity, first_free;
 	uint32_t last_serial;
@@ -57,6 +58,11 @@ struct loop *loop_new(struct error *err)
 	loop->first_free = NO_SLOT;
 	loop->batch_ns = now_ns();
 	return loop;
+}
+
+void loop_spin(struct loop *loop, int64_t spin_ns)
+{
+	loop->spin_ns = spin_ns;
 }
 
 static void bury(struct loop *loop)
@@ -262,8 +268,11 @@ int loop_once(struct loop *loop, int64_t max_wait_ns, struct error *err)
 {
 	int64_t wait_ns = max_wait_ns;
 	if (loop->heap_length) {
-		int64_t until_ns = loop->heap[1].deadline_ns - now_ns();
-		if (until_ns < 0)
+		int64_t deadline_ns = loop->heap[1].deadline_ns, until_ns = deadline_ns - now_ns();
+		bool is_near = until_ns <= loop->spin_ns && (wait_ns < 0 || until_ns <= wait_ns);
+		while (is_near && now_ns() < deadline_ns)
+			;
+		if (is_near || until_ns < 0)
 			until_ns = 0;
 		if (wait_ns < 0 || until_ns < wait_ns)
 			wait_ns = until_ns;

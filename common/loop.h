@@ -33,6 +33,10 @@ struct timer {
 struct loop *loop_new(struct error *err);
 void loop_free(struct loop *loop); /* accepts NULL; sources and timers stay the caller's */
 
+/* Keep the CPU when the next deadline is at most this near: to sleep and wake takes about as long,
+ * and what becomes ready meanwhile can wait that long. 0, as at first: always sleep. */
+void loop_spin(struct loop *loop, int64_t spin_ns);
+
 /* Watch fd for `events` (level-triggered unless EPOLLET is among them). source->ready must be set.
  */
 int loop_add(struct loop *loop, struct source *source, int fd, uint32_t events, struct error *err);

@@ -18,6 +18,7 @@ enum {
 };
 
 static const int64_t PATIENCE_MARGIN_NS = 3 * NS_PER_MS;
+static const int64_t SCAN_NS = 200000; /* about what one takes */
 
 static const char invalid_request[] = "invalid_request_error";
 
@@ -39,8 +40,8 @@ struct verdict {
  *
  * A worker has the lowest priority: on a machine whose CPUs are all busy it may not get to a
  * request for long. So the main thread waits for it until shortly before the first token is due,
- * then scans the request itself, which takes it some ten microseconds; a request that needs a full
- * parse still waits. Whatever the worker then comes to is dropped.
+ * then scans the request itself, in parts between which other streams get their sends; a request
+ * that needs a full parse still waits. Whatever the worker then comes to is dropped.
  */
 struct exchange {
 	struct mock *mock;
@@ -55,7 +56,8 @@ struct exchange {
 	bool is_open;    /* the session's open request is this one */
 	bool in_work;    /* a worker has it */
 	bool is_settled; /* without the worker */
-	bool is_over;    /* nothing but the worker's return is waited for */
+	bool in_scan;    /* the main thread is at it, and may be at other things meanwhile */
+	bool is_over;    /* nothing but the return of the worker or the scan is waited for */
 	bool has_row;
 	size_t row;
 	struct answer *answer; /* what is sent */
@@ -229,6 +231,8 @@ static void release(struct exchange *exchange)
 	close_session(exchange);
 	loop_timer_clear(mock->loop, &exchange->patience);
 	exchange->is_over = true;
+	if (exchange->in_scan)
+		return;
 	if (exchange->in_work) {
 		if (take_from_worker(exchange))
 			drop_body(exchange);
@@ -392,14 +396,33 @@ static void done_check(struct job *job)
 	accept_request(exchange, &exchange->verdict);
 }
 
+/* Between two parts of a scan: whatever is due, but no other scan. */
+static void run_due(void *context)
+{
+	struct mock *mock = context;
+	loop_run_due(mock->loop);
+}
+
 static void lose_patience(struct timer *timer)
 {
 	struct exchange *exchange = container_of(timer, struct exchange, patience);
-	struct scratch *scratch = exchange->mock->chat_scratch;
+	struct mock *mock = exchange->mock;
+	if (mock->in_scan) {
+		loop_timer_set(mock->loop, timer, now_ns() + SCAN_NS);
+		return;
+	}
+	struct scratch *scratch = mock->chat_scratch;
 	struct verdict verdict = {.known = session_of(exchange)->known};
-	if (!check_scan(&exchange->run->script, exchange->session, exchange->turn,
-		    exchange->request->body, exchange->request->length, &verdict.known,
-		    &scratch->check, &verdict.result))
+	mock->in_scan = exchange->in_scan = true;
+	bool is_right = check_scan(&exchange->run->script, exchange->session, exchange->turn,
+		exchange->request->body, exchange->request->length, &verdict.known, &scratch->check,
+		&verdict.result);
+	mock->in_scan = exchange->in_scan = false;
+	if (exchange->is_over) {
+		release(exchange);
+		return;
+	}
+	if (!is_right)
 		return;
 	exchange->is_settled = true;
 	exchange->run->checks_inline++;
@@ -553,7 +576,9 @@ void chat_cut(struct mock *mock, const struct run *run)
 
 void chat_setup(struct mock *mock)
 {
-	mock->chat_scratch = scratch_new();
+	struct scratch *scratch = mock->chat_scratch = scratch_new();
+	scratch->check.pause = run_due;
+	scratch->check.pause_context = mock;
 }
 
 void chat_release(struct mock *mock)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TEXT_MAX = 64 << 20 };
+enum { TEXT_MAX = 64 << 20, HASH_PART = 64 << 10 };
 
 enum member {
 	MEMBER_MODEL = 1,
@@ -20,7 +20,6 @@ void check_scratch_init(struct check_scratch *scratch)
 {
 	*scratch = (struct check_scratch){0};
 	buf_init(&scratch->output, TEXT_MAX);
-	buf_init(&scratch->escaped, 6 * TEXT_MAX);
 	buf_init(&scratch->task, TEXT_MAX);
 }
 
@@ -28,7 +27,6 @@ void check_scratch_release(struct check_scratch *scratch)
 {
 	script_turn_release(&scratch->turn);
 	buf_release(&scratch->output);
-	buf_release(&scratch->escaped);
 	buf_release(&scratch->task);
 }
 
@@ -164,6 +162,23 @@ static bool scan_tool(
 	return scan_texts(scan, wanted, 3, NULL, NULL);
 }
 
+static void let_others(const struct check *check)
+{
+	const struct check_scratch *scratch = check->scratch;
+	if (scratch->pause)
+		scratch->pause(scratch->pause_context);
+}
+
+static void hash_in_parts(
+	const struct check *check, struct hash *hash, const char *bytes, size_t length)
+{
+	for (; length > HASH_PART; bytes += HASH_PART, length -= HASH_PART) {
+		hash_update(hash, bytes, HASH_PART);
+		let_others(check);
+	}
+	hash_update(hash, bytes, length);
+}
+
 /* The messages from turn `from` on; those before have been read. Adds their text to *text_bytes. */
 static bool scan_turns(
 	struct scan *scan, const struct check *check, int64_t from, int64_t *text_bytes)
@@ -175,8 +190,10 @@ static bool scan_turns(
 			return false;
 		for (size_t i = 0; i < turn->calls; i++) {
 			size_t length;
+			let_others(check);
 			const char *content = script_output(
 				check->script, &turn->call[i], &check->scratch->output, &length);
+			let_others(check);
 			if (!scan_char(scan, ',') ||
 				!scan_tool(scan, &turn->call[i], content, length))
 				return false;
@@ -247,19 +264,19 @@ static bool scan_member(struct scan *scan, const struct check *check, const char
 }
 
 /* Is the body's beginning what it was the last time? Then its hash goes on from there. */
-static bool knows_prefix(
-	const struct check_known *known, const char *body, size_t length, struct hash *hash)
+static bool knows_prefix(const struct check *check, const struct check_known *known,
+	const char *body, size_t length, struct hash *hash)
 {
 	if (!known->turn || known->length > length)
 		return false;
-	hash_update(hash, body, known->length);
+	hash_in_parts(check, hash, body, known->length);
 	return hash_equal(hash_get(hash), known->hash);
 }
 
 static bool scan_request(
 	const struct check *check, const char *body, size_t length, struct check_known *known)
 {
-	struct scan scan = {body, body + length, &check->scratch->escaped};
+	struct scan scan = {body, body + length};
 	struct check_known now = {0};
 	struct hash hash;
 	hash_init(&hash);
@@ -267,7 +284,7 @@ static bool scan_request(
 	const char *name;
 	size_t name_length;
 	int64_t from = 1;
-	if (known->turn <= check->turn && knows_prefix(known, body, length, &hash)) {
+	if (known->turn <= check->turn && knows_prefix(check, known, body, length, &hash)) {
 		now = *known;
 		scan.at += known->length;
 		from = known->turn;
@@ -291,7 +308,8 @@ static bool scan_request(
 
 	now.turn = check->turn;
 	now.length = (size_t)(scan.at - body);
-	hash_update(&hash, body + hash.length, now.length - hash.length);
+	let_others(check);
+	hash_in_parts(check, &hash, body + hash.length, now.length - hash.length);
 	now.hash = hash_get(&hash);
 	struct check_known whole = now;
 	if (!scan_char(&scan, ']'))

@@ -40,8 +40,11 @@ struct check_result {
 struct check_scratch {
 	struct script_turn turn;
 	struct buf output; /* a tool's */
-	struct buf escaped;
 	struct buf task;
+	/* Called by a scan at most every 64 KB, some 40 µs: a thread with other things to do may do
+	 * them, but not begin another check with this scratch. May be NULL. */
+	void (*pause)(void *context);
+	void *pause_context;
 };
 
 void check_scratch_init(struct check_scratch *scratch);

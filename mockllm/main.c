@@ -25,6 +25,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Sleeping and waking take about as long. */
+static const int64_t SPIN_NS = 25000;
+
 enum { EXIT_USAGE = 2, WORKERS_MAX = 64 };
 
 static const char usage[] =
@@ -207,6 +210,7 @@ static int start(struct program *program, const struct options *options, struct 
 	mock->loop = loop_new(err);
 	if (!mock->loop)
 		return -1;
+	loop_spin(mock->loop, SPIN_NS);
 	mock->catalog.tool_path = program->tool;
 	mock->catalog.tool_socket = program->tool_socket;
 	mock->server = server_new(mock->loop, &handler, program, err);

@@ -1,12 +1,11 @@
 #include "mockllm/scan.h"
 
-#include "common/buf.h"
-#include "mockllm/escape.h"
-
+#include <endian.h>
+#include <limits.h>
 #include <stdint.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 64, LONG_TEXT = 256 };
+enum { DEPTH_MAX = 64 };
 
 static void skip_blanks(struct scan *scan)
 {
@@ -108,60 +107,62 @@ static bool read_escape(struct scan *scan, char out[4], size_t *length)
 	return true;
 }
 
-/* A bit in each byte of `word` that is `c`; only the lowest such bit is exact. */
-static uint64_t bytes_equal(uint64_t word, unsigned char c)
+static const uint64_t ONES = UINT64_C(0x0101010101010101);
+
+/* Eight bytes, the first of them the lowest. */
+static uint64_t word_at(const char *bytes)
 {
-	const uint64_t ones = UINT64_C(0x0101010101010101);
-	uint64_t zero_there = word ^ (ones * c);
-	return (zero_there - ones) & ~zero_there & (ones << 7);
+	uint64_t word;
+	memcpy(&word, bytes, sizeof word);
+	return le64toh(word);
 }
 
-/*
- * How many whole words of the body equal the text and have nothing in them that would end or
- * change the string: most of any text goes this way.
- */
-static size_t plain_words(const char *body, const char *text, size_t length)
+/* The high bit of each byte that is 0; only the lowest such bit is exact. */
+static uint64_t zeros(uint64_t word)
+{
+	return (word - ONES) & ~word & ONES << 7;
+}
+
+/* The same of each byte that would end or change a string. */
+static uint64_t ends_or_changes(uint64_t word)
+{
+	uint64_t controls = (word - ONES * 0x20) & ~word & ONES << 7;
+	return zeros(word ^ ONES * '"') | zeros(word ^ ONES * '\\') | controls;
+}
+
+static size_t first_byte(uint64_t bits)
+{
+	return bits ? (size_t)__builtin_ctzll(bits) / 8 : sizeof bits;
+}
+
+/* How many bytes the body and the text have in common that stand for themselves; in the last few,
+ * too short for a word, it may count less. */
+static size_t plain_length(const char *body, const char *text, size_t length)
 {
 	size_t done = 0;
 	for (; length - done >= sizeof(uint64_t); done += sizeof(uint64_t)) {
-		uint64_t a, b;
-		memcpy(&a, body + done, sizeof a);
-		memcpy(&b, text + done, sizeof b);
-		if (a != b || bytes_equal(a, '"') || bytes_equal(a, '\\'))
-			break;
-		/* below 0x20 */
-		if ((a - UINT64_C(0x2020202020202020)) & ~a & UINT64_C(0x8080808080808080))
-			break;
+		uint64_t word = word_at(body + done);
+		uint64_t different = word ^ word_at(text + done), stop = ends_or_changes(word);
+		if (!(different | stop))
+			continue;
+		size_t same = first_byte(different), plain = first_byte(stop);
+		return done + (same < plain ? same : plain);
 	}
 	return done;
 }
 
-/*
- * Nearly all clients escape what must be escaped, in the shortest way, and nothing else: so a long
- * text is escaped like that and compared as a whole, in a third of the time of the careful way.
- */
-static bool scan_usual_form(struct scan *scan, const char *text, size_t length)
-{
-	buf_clear(scan->scratch);
-	escape_json(scan->scratch, text, length);
-	size_t escaped = scan->scratch->length;
-	if (!scan_peek(scan, '"') || (size_t)(scan->end - scan->at) < escaped + 2 ||
-		memcmp(scan->at + 1, scan->scratch->data, escaped) || scan->at[1 + escaped] != '"')
-		return false;
-	scan->at += escaped + 2;
-	return true;
-}
+/* What nearly all clients write behind a backslash for what must be escaped. */
+static const char usual_escapes[UCHAR_MAX + 1] = {
+	['"'] = '"', ['\\'] = '\\', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
 
 bool scan_text(struct scan *scan, const char *text, size_t length)
 {
-	if (length >= LONG_TEXT && scan_usual_form(scan, text, length))
-		return true;
 	const char *text_end = text + length;
 	if (!scan_char(scan, '"'))
 		return false;
 	while (scan->at < scan->end) {
 		size_t left = (size_t)(scan->end - scan->at), text_left = (size_t)(text_end - text);
-		size_t plain = plain_words(scan->at, text, left < text_left ? left : text_left);
+		size_t plain = plain_length(scan->at, text, left < text_left ? left : text_left);
 		scan->at += plain;
 		text += plain;
 		if (scan->at == scan->end)
@@ -169,11 +170,16 @@ bool scan_text(struct scan *scan, const char *text, size_t length)
 		unsigned char c = (unsigned char)*scan->at++;
 		if (c == '"')
 			return text == text_end;
-		if (c < 0x20)
+		if (c < 0x20 || text == text_end)
 			return false;
 		if (c != '\\') {
-			if (text == text_end || (unsigned char)*text != c)
+			if ((unsigned char)*text++ != c)
 				return false;
+			continue;
+		}
+		char usual = usual_escapes[(unsigned char)*text];
+		if (usual && scan->at < scan->end && *scan->at == usual) {
+			scan->at++;
 			text++;
 			continue;
 		}

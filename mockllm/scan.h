@@ -9,11 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct buf;
-
 struct scan {
 	const char *at, *end;
-	struct buf *scratch; /* to compare long texts in; its content is lost */
 };
 
 /* Skip blanks; true and past it if `c` comes next. */

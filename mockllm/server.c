@@ -324,6 +324,8 @@ static void handle_reading(struct source *source, uint32_t events)
 	struct reading *reading = container_of(source, struct reading, source);
 	struct server *server = reading->server;
 	loop_run_due(server->loop);
+	if (source->fd < 0) /* a run that began meanwhile has hung up all agents */
+		return;
 	int got = read_part(reading->request, source->fd);
 	if (!got)
 		return;

@@ -2,8 +2,9 @@
  * How late is the mock, and what does an event cost it? Starts a mock on one CPU and plays agents
  * to it from another: N streams at once, each of them asking again with its growing history, up to
  * about 261 KB, which the mock checks; or a scenario of ours, without the tools' time. While other
- * machines on the host take CPU time from this one (steal), nothing is learnt about the mock: then
- * the load is played again, a few times. Ends with one line of JSON; exit 1 if a bound was missed.
+ * machines on the host take CPU time from this one (steal), or other processes here do, nothing is
+ * learnt about the mock: then the load is played again, a few times. Ends with one line of JSON;
+ * exit 1 if a bound was missed.
  */
 #include "collector/machine.h"
 #include "collector/mock_client.h"
@@ -46,8 +47,9 @@ enum {
 	ATTEMPTS = 5,
 };
 
-/* A p99 is made of one event in a hundred: the time that may be stolen is well below that. */
-static const double steal_percent_max = 0.2;
+/* A p99 is made of one event in a hundred: the time that may be stolen is well below that. What an
+ * idle machine does for itself is about 1%. */
+static const double steal_percent_max = 0.2, others_percent_max = 1.5;
 
 static const char usage[] =
 	"usage: bench-mock --mock PROGRAM --tool PROGRAM [--streams N] [--events-per-s N]\n"
@@ -346,14 +348,9 @@ static double number_of(const json_t *ledger, const char *object, const char *me
 struct measured {
 	json_t *ledger;
 	char scenario[SCENARIO_NAME_MAX + 1];
-	int64_t requests, request_bytes, largest_request, peak_kb, wall_usec, steal_usec;
+	int64_t requests, request_bytes, largest_request, peak_kb;
+	double steal_percent, others_percent; /* of the time of all CPUs */
 };
-
-static double steal_percent(const struct measured *measured)
-{
-	double cpus = (double)sysconf(_SC_NPROCESSORS_ONLN);
-	return 100 * (double)measured->steal_usec / (double)measured->wall_usec / cpus;
-}
 
 static bool report(const struct options *options, const struct measured *measured, int attempt)
 {
@@ -371,7 +368,7 @@ static bool report(const struct options *options, const struct measured *measure
 	       "\"events_per_s\":%.0f,\"requests\":%" PRId64 ",\"request_bytes_max\":%" PRId64
 	       ",\"request_mb_per_s\":%.1f,\"checks_scanned\":%.0f,\"checks_parsed\":%.0f,"
 	       "\"checks_inline\":%.0f,\"seconds\":%.1f,\"mock_peak_mb\":%.1f,"
-	       "\"steal_percent\":%.2f,\"attempt\":%d,\"pass\":%s}\n",
+	       "\"steal_percent\":%.2f,\"others_percent\":%.2f,\"attempt\":%d,\"pass\":%s}\n",
 		options->streams, number_of(ledger, "late_self_us", "p50"), p99_us,
 		cpu_us_per_event, number_of(ledger, "late_self_us", "p90"),
 		number_of(ledger, "late_self_us", "max"), number_of(ledger, "late_peer_us", "p99"),
@@ -380,7 +377,8 @@ static bool report(const struct options *options, const struct measured *measure
 		(double)measured->request_bytes / wall_s / 1e6,
 		number_of(ledger, NULL, "checks_scanned"), number_of(ledger, NULL, "checks_parsed"),
 		number_of(ledger, NULL, "checks_inline"), wall_s, (double)measured->peak_kb / 1024,
-		steal_percent(measured), attempt, pass ? "true" : "false");
+		measured->steal_percent, measured->others_percent, attempt,
+		pass ? "true" : "false");
 	return pass;
 }
 
@@ -412,21 +410,33 @@ static int play(struct client *client, struct mock_client *control, const json_t
 	return errors ? error_set(err, 0, "the mock found fault with right requests") : 0;
 }
 
+static int64_t own_cpu_usec(void)
+{
+	struct rusage used;
+	getrusage(RUSAGE_SELF, &used);
+	return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 + used.ru_utime.tv_usec +
+	       used.ru_stime.tv_usec;
+}
+
 /* Play the load and see how much of the machine's time others took meanwhile. */
 static int play_watched(struct client *client, struct mock_client *control, const json_t *scenario,
 	struct measured *out, struct error *err)
 {
 	static const char proc_stat[] = "/proc/stat";
-	cpu_set_t none;
-	CPU_ZERO(&none);
+	cpu_set_t cpus;
 	struct machine_times before, after;
-	int64_t begun_ns = now_ns();
-	if (machine_times(proc_stat, &none, &before, err) ||
+	int64_t begun_ns = now_ns(), own_usec = own_cpu_usec();
+	if (cpus_online("/sys/devices/system/cpu", &cpus, err) ||
+		machine_times(proc_stat, &cpus, &before, err) ||
 		play(client, control, scenario, &out->ledger, err) ||
-		machine_times(proc_stat, &none, &after, err))
+		machine_times(proc_stat, &cpus, &after, err))
 		return -1;
-	out->wall_usec = (now_ns() - begun_ns) / 1000;
-	out->steal_usec = after.steal_usec - before.steal_usec;
+	own_usec = own_cpu_usec() - own_usec;
+	double all_usec = (double)(now_ns() - begun_ns) / 1000 * CPU_COUNT(&cpus);
+	double others_usec = (double)(after.busy_usec - before.busy_usec - own_usec) -
+			     number_of(out->ledger, NULL, "cpu_usec");
+	out->steal_percent = 100 * (double)(after.steal_usec - before.steal_usec) / all_usec;
+	out->others_percent = others_usec > 0 ? 100 * others_usec / all_usec : 0;
 	out->requests = client->requests;
 	out->request_bytes = client->request_bytes;
 	out->largest_request = client->largest_request;
@@ -482,21 +492,22 @@ static int bench(const struct options *options, struct measured *out, struct err
 	return result;
 }
 
-/* Whether an attempt counts is told by the steal alone, never by what it measured. */
+/* Whether an attempt counts is told by what others took, never by what it measured. */
 static int bench_quiet(const struct options *options, bool *pass, struct error *err)
 {
 	for (int attempt = 1;; attempt++) {
 		struct measured measured = {0};
 		int result = bench(options, &measured, err);
-		bool quiet = !result && steal_percent(&measured) <= steal_percent_max;
+		bool quiet = !result && measured.steal_percent <= steal_percent_max &&
+			     measured.others_percent <= others_percent_max;
 		if (!result && (quiet || attempt == ATTEMPTS))
 			*pass = report(options, &measured, attempt);
 		if (!result && !quiet)
 			fprintf(stderr,
-				"bench-mock: others on the host took %.2f%% of the CPUs (at most "
-				"%.1f%%): "
-				"%s\n",
-				steal_percent(&measured), steal_percent_max,
+				"bench-mock: others took %.1f%% of the CPUs' time here (at most "
+				"%.1f%%), others on the host %.2f%% (at most %.1f%%): %s\n",
+				measured.others_percent, others_percent_max, measured.steal_percent,
+				steal_percent_max,
 				attempt == ATTEMPTS ? "a miss need not be the mock's"
 						    : "played again");
 		json_decref(measured.ledger);

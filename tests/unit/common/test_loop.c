@@ -92,6 +92,26 @@ static void wait_ends_at_the_next_deadline(void **state)
 	assert_true(now_ns() >= deadline_ns);
 }
 
+/* Near the deadline it neither sleeps nor returns early; a bound that ends before holds. */
+static void a_near_deadline_is_waited_for_awake(void **state)
+{
+	(void)state;
+	order_length = 0;
+	loop_spin(loop, NS_PER_S);
+	struct recorder one = {.timer.expired = record};
+	int64_t deadline_ns = now_ns() + 20 * NS_PER_MS;
+	loop_timer_set(loop, &one.timer, deadline_ns);
+	assert_int_equal(loop_once(loop, 0, &err), 0);
+	assert_true(now_ns() >= deadline_ns || !order_length);
+	struct rusage before, after;
+	getrusage(RUSAGE_SELF, &before);
+	assert_int_equal(loop_once(loop, -1, &err), 0);
+	getrusage(RUSAGE_SELF, &after);
+	assert_int_equal(order_length, 1);
+	assert_true(now_ns() >= deadline_ns);
+	assert_int_equal(after.ru_nvcsw, before.ru_nvcsw);
+}
+
 struct pair {
 	struct source source;
 	struct pair *other;
@@ -260,6 +280,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(timers_expire_in_deadline_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(cleared_timer_never_expires, setup, teardown),
 		cmocka_unit_test_setup_teardown(wait_ends_at_the_next_deadline, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_near_deadline_is_waited_for_awake, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			removed_source_gets_no_event_of_the_batch, setup, teardown),
 		cmocka_unit_test_setup_teardown(

@@ -48,6 +48,35 @@ static enum fault check_object(const json_t *object, size_t flags, struct check_
 	return result.fault;
 }
 
+static void count_pause(void *context)
+{
+	++*(int *)context;
+}
+
+/* However much of a history is known already. */
+static void long_scans_pause(void **state)
+{
+	(void)state;
+	const int64_t part = 64 << 10;
+	struct scenario *large = fixture_scenario(tool_tmtool, 20);
+	large->system_prompt_bytes = 5 * part;
+	struct script large_script;
+	fixture_script(&large_script, large, 7);
+	int pauses = 0;
+	scratch.pause = count_pause;
+	scratch.pause_context = &pauses;
+	struct check_known known = {0};
+	for (int64_t turn = 1; turn <= TURN; turn++) {
+		right_request_make(&right, &large_script, SESSION, turn);
+		int pauses_before = pauses;
+		assert_true(check_scan(&large_script, SESSION, turn, right.body.data,
+			right.body.length, &known, &scratch, &result));
+		assert_true(pauses - pauses_before >= 5);
+	}
+	script_release(&large_script);
+	scenario_free(large);
+}
+
 static json_t *message(json_t *request, size_t index)
 {
 	return json_array_get(json_object_get(request, "messages"), index);
@@ -655,6 +684,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(damage_is_noticed, setup, teardown),
 		cmocka_unit_test_setup_teardown(details_are_ascii, setup, teardown),
 		cmocka_unit_test_setup_teardown(texts_are_counted, setup, teardown),
+		cmocka_unit_test_setup_teardown(long_scans_pause, setup, teardown),
 		cmocka_unit_test(free_play_wants_an_outline),
 		cmocka_unit_test(the_user_names_the_session),
 	};
