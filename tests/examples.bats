@@ -27,7 +27,7 @@ setup() {
 
 @test "the example keeps the contract: requests, answers, calls, tools" {
   local area
-  for area in request/ session/ env/ output/ sse/ call/ end/done; do
+  for area in request/ session/ env/ output/ sse/ call/ end/done http/redirect; do
     run -0 "$BUILD/prefix/runtimes/node" tests/conformance/run.mjs --prefix "$BUILD/prefix" \
       --agents "$example"/python.json --jobs 4 --case $area
     [[ $output == *" 0 failed, 0 missing"* ]]

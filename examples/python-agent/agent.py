@@ -336,7 +336,9 @@ class Session:
     def send(self, body):
         """Send a request; its answer's head. A connection that the server has closed meanwhile is replaced."""
         path = self.target.path + ("?" + self.target.query if self.target.query else "")
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}", "X-Session-Id": self.name}
+        headers = {"Content-Type": "application/json", "X-Session-Id": self.name}
+        if (self.target.scheme, self.target.netloc) == (url.scheme, url.netloc):
+            headers["Authorization"] = f"Bearer {key}"  # it is for the server that it was given for
         while True:
             kept = self.used
             try:
@@ -351,6 +353,9 @@ class Session:
                     raise
 
     def post(self, body):
+        if self.target is not url:
+            self.close()
+            self.target = url
         for _ in range(10):
             response = self.send(body)
             if response.status not in (307, 308) or not response.headers.get("Location"):
