@@ -102,8 +102,14 @@ function axisBelow(axis, label, width) {
 	];
 }
 
-function axisLeft({ ticks }, label) {
-	return [Plot.gridY(ticks), Plot.axisY(ticks, { text: tickWords, label: `↑ ${label}`, labelArrow: 'none' })];
+// Where lengths are ratios, that is said.
+function scaled({ type }, unit) {
+	return type === 'log' ? `${unit}, logarithmic` : unit;
+}
+
+function axisLeft(axis, unit) {
+	const label = `↑ ${scaled(axis, unit)}`;
+	return [Plot.gridY(axis.ticks), Plot.axisY(axis.ticks, { text: tickWords, label, labelArrow: 'none' })];
 }
 
 function namesLeft() {
@@ -323,7 +329,7 @@ function rowsPlot({ label, unit, axis, valued, points, raw = [], along, marks, t
 		y: { type: 'band', domain: names, axis: null },
 		...scales,
 		marks: [
-			axisBelow(axis, unit, width - ROWS_LEFT - ROWS_RIGHT),
+			axisBelow(axis, scaled(axis, unit), width - ROWS_LEFT - ROWS_RIGHT),
 			namesLeft(),
 			...marks,
 			Plot.text(valued, {

@@ -439,7 +439,7 @@ function sizesFigure() {
 		abreast: Math.min(kinds.length, 3),
 		title: 'Sizes',
 		explained:
-			'what must be shipped; logarithmic. Compressed: each layer by gzip; above base: without the layers of the common base image; own layers: those that no other contender’s image has',
+			'what must be shipped. Compressed: each layer by gzip; above base: without the layers of the common base image; own layers: those that no other contender’s image has',
 		pictures: kinds.map((kind) => {
 			const points = rows
 				.filter((row) => row.kind === kind && row.bytes > 0)

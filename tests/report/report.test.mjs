@@ -904,6 +904,18 @@ test('charts have no value that is none', async () => {
 	}
 });
 
+test('an axis says what its scale is', async () => {
+	await on('several', async (page) => {
+		const labels = (figure, axis) => page.locator(`#figure-${figure} [data-mark="${axis}-axis label"]`).allTextContents();
+		assert.deepEqual(await labels('overhead', 'y'), ['↑ ms, logarithmic']);
+		assert.deepEqual(await labels('startup', 'x'), ['ms, logarithmic →']);
+		assert.equal((await labels('memory-parts', 'x'))[0], 'MiB →');
+		// values below zero have no logarithm
+		await choose(page, 'scenario', 'burst');
+		assert.deepEqual(await labels('overhead', 'y'), ['↑ ms']);
+	});
+});
+
 test('labels of an axis do not run into each other', async () => {
 	for (const viewport of [
 		{ width: 1280, height: 1000 },
