@@ -199,14 +199,14 @@ PLAN ?= configs/quick.json
 doctor:
 	@scripts/deps.sh build
 	@$(MAKE) --no-print-directory -s $(PREFIX)/bin/collector
-	@$(PREFIX)/bin/collector doctor $(PLAN)
+	@$(PREFIX)/bin/collector doctor '$(PLAN)'
 
 # The collector reads TTFT_MS= TOKENS_PER_S= MEMORY= CPU_QUOTA= and the rest from its environment, where make puts what its
 # command line says.
 ## bench: play a plan without containers (PLAN= CONTENDERS= SESSIONS= SCENARIOS= REPETITIONS= TTFT_MS= TOKENS_PER_S= MEMORY= CPU_QUOTA= OUT=)
 CONTENDERS ?=
 comma := ,
-BENCH_NAMES = $(or $(subst $(comma), ,$(CONTENDERS)),$(subst $(comma), ,$(shell scripts/plan.sh '$(PLAN)' contenders)))
+BENCH_NAMES = $(or $(subst $(comma), ,$(CONTENDERS)),$(subst $(comma), ,$(shell scripts/plan.sh '$(PLAN)' contenders 2>/dev/null)))
 # what contenders of these names need; a manifest of one's own may name any program of ours
 NEEDS_c := $(PREFIX)/bin/agent-c
 NEEDS_c-min := $(PREFIX)/bin/agent-c-min
@@ -218,12 +218,16 @@ NEEDS_deno := runtimes
 NEEDS_rust-mt := rust
 NEEDS_rust-st := rust
 BENCH_NEEDS = $(sort $(foreach n,$(BENCH_NAMES),$(if $(filter %.json,$(n)),static runtimes,$(NEEDS_$(n)))))
+BENCH_RUN = $(PREFIX)/bin/collector run '$(PLAN)' --contenders='$(CONTENDERS)' --sessions='$(SESSIONS)' \
+	--scenarios='$(SCENARIOS)' --repetitions='$(REPETITIONS)' $(if $(OUT),--out '$(OUT)')
+# What is wrong with the plan or a setting is told before minutes of building.
 .PHONY: bench
 bench:
 	@scripts/deps.sh build
+	@$(MAKE) --no-print-directory -s $(PREFIX)/bin/collector
+	@$(BENCH_RUN) --dry-run >/dev/null
 	@$(MAKE) --no-print-directory binaries floor js $(BENCH_NEEDS)
-	@$(PREFIX)/bin/collector run $(PLAN) --contenders='$(CONTENDERS)' --sessions='$(SESSIONS)' \
-		--scenarios='$(SCENARIOS)' --repetitions='$(REPETITIONS)' $(if $(OUT),--out '$(OUT)')
+	@$(BENCH_RUN)
 
 # ---- unit tests: tests/unit/AREA/test_*.c, each a program linked with the area's objects
 AREA_common := $(COMMON)

@@ -500,6 +500,21 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   [ "$(jq -r '[.contender, .sessions] | join(" ")' <(jq -c 'select(.warm_up | not)' "$out/runs.jsonl") | sort | paste -sd,)" = "bun 1,bun 3,c 1,c 3" ]
 }
 
+@test "make bench tells a bad plan or setting in one line, before it builds contenders" {
+  local row arguments
+  echo '{' >"$BATS_TEST_TMPDIR/bad.json"
+  for row in "PLAN=none.json|cannot open 'none.json'" "PLAN=configs|configs: must be a regular file" "PLAN=$BATS_TEST_TMPDIR/bad.json|$BATS_TEST_TMPDIR/bad.json: line 2" \
+    "PLAN=|cannot open ''" "SESSIONS=x|--sessions: must be" "CONTENDERS=c,|--contenders: must be" "MEMORY=lots|MEMORY: must be" "TTFT_MS=-1|TTFT_MS: must be"; do
+    run -2 make -s BUILD="$BUILD" bench "${row%%|*}"
+    # the second line is make's own
+    [ "${#lines[@]}" -eq 2 ]
+    [[ ${lines[0]} == "collector: ${row#*|}"* ]] || {
+      echo "$row: $output"
+      return 1
+    }
+  done
+}
+
 @test "a full disk: one line, what was measured before stays whole" {
   needs_cgroups
   mkdir "$BATS_TEST_TMPDIR/disk"
