@@ -6,8 +6,8 @@ ARG BASE_IMAGE=debian:trixie-slim
 ARG BUILD_IMAGE=${BASE_IMAGE}
 ARG CONTENDER_IMAGE=${BASE_IMAGE}
 
-# ---- programs in C
-FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS toolchain
+# ---- compilers for the target, which all native programs need
+FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS compilers
 ARG BUILDARCH TARGETARCH
 COPY scripts/docker/target.sh /usr/local/bin/target
 RUN --mount=type=cache,target=/var/cache/apt,id=turnmeter-apt,sharing=locked \
@@ -15,21 +15,23 @@ RUN --mount=type=cache,target=/var/cache/apt,id=turnmeter-apt,sharing=locked \
     && { [ "$TARGETARCH" = "$BUILDARCH" ] || dpkg --add-architecture "$TARGETARCH"; } \
     && export DEBIAN_FRONTEND=noninteractive \
     && apt-get -qq update \
-    && target apt-get -qq install -y --no-install-recommends make binutils file gcc-GNU \
-       libc6-dev:ARCH libmicrohttpd-dev:ARCH libjansson-dev:ARCH libcurl4-openssl-dev:ARCH libmd-dev:ARCH zlib1g-dev:ARCH musl-dev:ARCH \
-       >/dev/null
+    && target apt-get -qq install -y --no-install-recommends make binutils file gcc-GNU libc6-dev:ARCH musl-dev:ARCH >/dev/null
+
+# ---- programs in C
+FROM compilers AS toolchain
+ARG TARGETARCH
+RUN --mount=type=cache,target=/var/cache/apt,id=turnmeter-apt-toolchain,sharing=locked \
+    export DEBIAN_FRONTEND=noninteractive \
+    && apt-get -qq update \
+    && target apt-get -qq install -y --no-install-recommends \
+       libmicrohttpd-dev:ARCH libjansson-dev:ARCH libcurl4-openssl-dev:ARCH libmd-dev:ARCH zlib1g-dev:ARCH >/dev/null
 
 # Libraries of the static agents in C, from Debian's source packages; made anew when the script changes only.
-FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS static-toolchain
-ARG BUILDARCH TARGETARCH
-COPY scripts/docker/target.sh /usr/local/bin/target
+FROM compilers AS static-toolchain
 RUN --mount=type=cache,target=/var/cache/apt,id=turnmeter-apt-static,sharing=locked \
-    rm -f /etc/apt/apt.conf.d/docker-clean \
-    && { [ "$TARGETARCH" = "$BUILDARCH" ] || dpkg --add-architecture "$TARGETARCH"; } \
-    && export DEBIAN_FRONTEND=noninteractive \
+    export DEBIAN_FRONTEND=noninteractive \
     && apt-get -qq update \
-    && target apt-get -qq install -y --no-install-recommends make binutils gcc-GNU libc6-dev:ARCH musl-dev:ARCH \
-       dpkg-dev autoconf automake libtool ca-certificates >/dev/null
+    && apt-get -qq install -y --no-install-recommends dpkg-dev autoconf automake libtool ca-certificates >/dev/null
 
 FROM static-toolchain AS static-libs-full
 ARG TARGETARCH
@@ -41,11 +43,10 @@ ARG TARGETARCH
 COPY scripts/static-libs.sh /usr/local/bin/static-libs
 RUN target env CC="TRIPLET-gcc -specs /usr/lib/MUSL/musl-gcc.specs" HOST=TRIPLET static-libs min /static/min
 
+# What needs no static library is compiled while those are still being made.
 FROM toolchain AS programs
 ARG TARGETARCH
 WORKDIR /src
-COPY --from=static-libs-full /static /static
-COPY --from=static-libs-min /static /static
 COPY Makefile VERSION ./
 COPY common common
 COPY mockllm mockllm
@@ -53,7 +54,11 @@ COPY collector collector
 COPY agent/c agent/c
 COPY agent/floor agent/floor
 RUN target make -s -j"$(nproc)" BUILD=/build CC=TRIPLET-gcc \
-    STATIC_CC="TRIPLET-gcc -specs /usr/lib/MUSL/musl-gcc.specs" STATIC_LIBS=/static binaries static floor \
+    STATIC_CC="TRIPLET-gcc -specs /usr/lib/MUSL/musl-gcc.specs" binaries floor
+COPY --from=static-libs-full /static /static
+COPY --from=static-libs-min /static /static
+RUN target make -s -j"$(nproc)" BUILD=/build CC=TRIPLET-gcc \
+    STATIC_CC="TRIPLET-gcc -specs /usr/lib/MUSL/musl-gcc.specs" STATIC_LIBS=/static static \
     && target TRIPLET-strip /build/prefix/bin/*
 # One tree an image: the programs, and the shared libraries they need that the base image may lack.
 COPY scripts/docker/image-tree.sh /usr/local/bin/image-tree
@@ -66,14 +71,11 @@ RUN image-tree /build/prefix/bin /image/launcher launcher tmtool \
     && image-tree /build/prefix/bin /image/agent-floor agent-floor
 
 # ---- the agent in Rust; its crates are Debian's packages, as in scripts/rust-stage.sh
-FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS cargo
-ARG BUILDARCH TARGETARCH
-COPY scripts/docker/target.sh /usr/local/bin/target
+FROM compilers AS cargo
+ARG TARGETARCH
 COPY agent/rust/packages.txt /src/
 RUN --mount=type=cache,target=/var/cache/apt,id=turnmeter-apt-cargo,sharing=locked \
-    rm -f /etc/apt/apt.conf.d/docker-clean \
-    && { [ "$TARGETARCH" = "$BUILDARCH" ] || dpkg --add-architecture "$TARGETARCH"; } \
-    && export DEBIAN_FRONTEND=noninteractive \
+    export DEBIAN_FRONTEND=noninteractive \
     && apt-get -qq update \
     && target apt-get -qq install -y --no-install-recommends $(cat /src/packages.txt) >/dev/null
 
