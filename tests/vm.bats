@@ -21,23 +21,23 @@ records() {
       cpu_startup_usec: 100000, cpu_usec_per_turn: 20000, cpu_user_usec_per_turn: 15000, cpu_system_usec_per_turn: 5000,
       correct_turns: 2, wall_usec: 300000, nr_throttled: 0, throttled_usec: 0};
     {smoke: [run("c"; 1), run("c"; 3), run("node"; 1), run("node"; 3)],
-     memory: [run("c"; 2000) + {outcome: "oom", memory_peak_at_limit: true}, run("c"; 1)],
-     quota: [run("c"; 2) + {nr_throttled: 3, throttled_usec: 5000} | .limits.asked.cpu_quota = 0.2 | .limits.in_force.cpu_quota = 0.2],
+     limits: [run("c"; 200) + {outcome: "oom", memory_peak_at_limit: true}, run("c"; 4) | . + {nr_throttled: 3, throttled_usec: 5000}
+       | .limits.asked.cpu_quota = 0.5 | .limits.in_force.cpu_quota = 0.5],
      reattach: [run("c"; 2)]}[$plan][]'
 }
 
 observed() {
   jq -c -n '
     def image($name): {tags: [$name], architecture: "amd64", labels: {"org.opencontainers.image.version": "1", "org.opencontainers.image.base.name": "b"}};
-    {contenders: "c,node", images: [image("m"), image("k"), image("c")], smoke_exit: 0, memory_exit: 3, quota_exit: 0,
-    leaf_of_the_killed: "turnmeter-run-1", memory_max_of_the_container: "1073741824", reattach_exit: 0,
+    {contenders: "c,node", images: [image("m"), image("k"), image("c")], smoke_exit: 0, limits_exit: 3,
+    leaf_of_the_killed: "turnmeter-run-1", memory_max_of_the_container: "20971520", reattach_exit: 0,
     launcher_is_the_same: true, leaves_left: 0, containers_left: 0}'
 }
 
 # judge [PLAN FILTER]: the judge's lines when the records of a plan ("observed": the observations) are changed
 judge() {
   local plan options=()
-  for plan in smoke memory quota reattach; do
+  for plan in smoke limits reattach; do
     records "$plan" | jq -c "$([ "${1:-}" = "$plan" ] && echo "$2" || echo .)" >"$BATS_TEST_TMPDIR/$plan.jsonl"
     options+=(--slurpfile "$plan" "$BATS_TEST_TMPDIR/$plan.jsonl")
   done
@@ -79,15 +79,17 @@ smoke|.cpu_usec_per_turn = 0|CPU time is more than nothing, no more than there w
 smoke|.cpu_usec_per_turn = 200000|CPU time is more than nothing, no more than there was
 smoke|.cpu_user_usec_per_turn = 1|CPU time is more than nothing, no more than there was
 smoke|select(.contender == "c")|every contender was measured
-memory|select(.sessions == 1)|a contender over its limit reads oom
-memory|select(.sessions > 1)|the suite goes on
-memory|.outcome = "ok"|a contender over its limit reads oom
-quota|.nr_throttled = 0|throttling shows
-quota|.limits.in_force.cpu_quota = null|limits are in force as asked
+limits|select(.sessions == 4)|a contender over its limit reads oom
+limits|select(.sessions > 4)|the suite goes on
+limits|.outcome = "ok"|a contender over its limit reads oom
+limits|.nr_throttled = 0|throttling shows
+limits|.throttled_usec = 0|throttling shows
+limits|.limits.in_force.cpu_quota = null|limits are in force as asked
+limits|select(.sessions > 100) += {memory_peak_at_limit: false}|a contender over its limit reads oom
 reattach|select(false)|the second collector measured
 observed|.smoke_exit = 3|exit code
-observed|.memory_exit = 0|exit code: played, some runs not ok
-observed|.quota_exit = 1|exit code
+observed|.limits_exit = 0|exit code: played, some runs not ok
+observed|.memory_max_of_the_container = "max"|the kernel has the container's limit
 observed|.contenders = "c,node,bun"|every contender was measured
 observed|.images = []|there is one for each contender
 observed|.images[0].architecture = "arm64"|is of the machine's architecture

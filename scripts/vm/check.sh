@@ -8,7 +8,7 @@ set -euo pipefail
 # Everything that came back, held against what must be.
 judge() { # ARCH FOLDER JOB-STATUS SECONDS
   local plan retried=false options=()
-  for plan in smoke memory quota reattach; do
+  for plan in smoke limits reattach; do
     cat "$2/$plan"/*/runs.jsonl >"$2/$plan.jsonl" 2>/dev/null || true
     options+=(--slurpfile "$plan" "$2/$plan.jsonl")
   done
@@ -20,24 +20,29 @@ judge() { # ARCH FOLDER JOB-STATUS SECONDS
   jq -e -s 'last | .assertions > 0 and .failed == 0' "$2/assertions.jsonl" >/dev/null
 }
 
-# A group of processes of its own, so that it ends as a whole when this script does not get to its end.
-start_rootfs() { # ARCH DISKS
-  setsid "$here/rootfs.sh" "$1" "$2" &
-  rootfs=$!
+# What else the machine takes, beside the building of the images: a group of processes of its own, so that it ends as a
+# whole when this script does not get to its end.
+start_others() { # ARCH DISKS
+  # shellcheck disable=SC2016 # the inner shell's
+  setsid bash -euc '
+    "$0/rootfs.sh" "$1" "$2"
+    [ "$1" != arm64 ] || make --no-print-directory BUILD="$3" launcher-test-arm64 >&2
+  ' "$here" "$1" "$2" "${BUILD:-build}" &
+  others=$!
 }
 
 # shellcheck disable=SC2317 # called by the trap
 clean() {
-  if [ -n "$rootfs" ]; then
-    kill -- "-$rootfs" 2>/dev/null || true
-    wait "$rootfs" 2>/dev/null || true
+  if [ -n "$others" ]; then
+    kill -- "-$others" 2>/dev/null || true
+    wait "$others" 2>/dev/null || true
   fi
   [ -z "$work" ] || rm -rf "$work"
 }
 
 main() {
   local arch=${1:-} disks started=$SECONDS
-  rootfs='' work=''
+  others='' work=''
   here=$(cd "$(dirname "$0")" && pwd)
   case $arch in
   amd64 | arm64) ;;
@@ -49,14 +54,13 @@ main() {
   cd "$here/../.."
   disks=${BUILD:-build}/vm/$arch
   trap clean EXIT
-  start_rootfs "$arch" "$disks"
+  start_others "$arch" "$disks"
   "$here/images.sh" "$arch" "$disks"
-  wait "$rootfs" # fails if the disk could not be made
-  rootfs=
+  wait "$others" # fails if it did
+  others=
   work=$(mktemp -d "$disks/check.XXXXXX")
   mkdir -p "$work/checkout/unit/launcher"
   if [ "$arch" = arm64 ]; then
-    make --no-print-directory launcher-test-arm64 >&2
     cp "${BUILD:-build}/arm64/unit/launcher/test_launcher" "$work/checkout/unit/launcher/"
   fi
   git ls-files -z --cached --others --exclude-standard -- docker-compose.yml configs scripts tests/vm |
