@@ -114,6 +114,19 @@ function notToldApart(column) {
 	return ratio.lo > 1 ? null : titleOf(next.contender);
 }
 
+// Where nobody has figures: what became of the runs, and where it is told.
+function withoutFigures(at) {
+	const spoilt = selectedExclusions().filter((run) => run.sessions === at);
+	const see = (id, title) => el('a', { href: `#${id}` }, title);
+	return spoilt.length
+		? [
+				`no contender has figures: of ${plural(spoilt.length, 'run')} none is valid (${reasonsOf(spoilt)}). See `,
+				see('excluded', 'Runs that do not count'),
+				'.',
+			]
+		: ['no contender has figures. See ', see('outcomes', 'Outcomes'), '.'];
+}
+
 // What somebody would tell who looked for ten seconds.
 function leadOf({ at, columns }) {
 	const parts = [`At ${plural(at, 'concurrent session')} `];
@@ -133,7 +146,7 @@ function leadOf({ at, columns }) {
 		'p',
 		{ class: 'lead' },
 		...parts,
-		last === null ? 'no contender has figures.' : '.',
+		...(last === null ? withoutFigures(at) : ['.']),
 		tooFew(columns),
 	);
 }

@@ -75,7 +75,7 @@ function outcomes() {
 			null,
 			el(
 				'strong',
-				{ class: completed < attempted ? 'bad' : 'good' },
+				{ class: completed < attempted || !attempted ? 'bad' : 'good' },
 				`${THOUSANDS.format(completed)} of ${THOUSANDS.format(attempted)}`,
 			),
 			' attempted runs ended well.',
@@ -118,13 +118,17 @@ function reasonsOf(runs) {
 		.join(', ');
 }
 
-function excluded() {
-	const list = (summary.excluded ?? []).filter(
+function selectedExclusions() {
+	return (summary.excluded ?? []).filter(
 		(run) =>
 			state.contenders.has(run.contender) &&
 			state.sessions.has(run.sessions) &&
 			run.scenario === state.setting.scenario,
 	);
+}
+
+function excluded() {
+	const list = selectedExclusions();
 	if (!list.length)
 		return el(
 			'p',

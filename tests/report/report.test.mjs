@@ -586,7 +586,11 @@ test('where nothing was measured the page says so', async () => {
 		invalid_reasons: ['steal: too much'],
 	}));
 	await on({ page }, async (opened) => {
-		assert.match(await opened.textContent('.lead'), /^At 3 concurrent sessions no contender has figures\.$/);
+		const lead = await opened.textContent('.lead');
+		const [, count] = lead.match(/: of (\d+) runs none is valid \(steal (\d+)\)\. See Runs that do not count\.$/) ?? [];
+		assert.match(lead, /^At 3 concurrent sessions no contender has figures: /);
+		assert.equal(Number(count), 24);
+		assert.equal(await opened.getAttribute('section[aria-labelledby=outcomes] strong', 'class'), 'bad');
 		assert.equal(await opened.locator('figure').count(), 0);
 		assert.match(await opened.textContent('section[aria-labelledby=outcomes]'), /0 of 0 attempted/);
 		assert.equal((await texts(opened, '#table-excluded')).length, 0); // opened on demand
@@ -594,6 +598,16 @@ test('where nothing was measured the page says so', async () => {
 		await opened.locator('#table-excluded table').waitFor();
 		assert.equal((await texts(opened, '#table-excluded')).length, 52);
 	});
+});
+
+test('where all failed the page says where that is told', async () => {
+	const { page } = pageChanged('mixed', 'failed', (run) => ({ ...run, outcome: 'crashed', outcome_detail: 'died' }));
+	await on({ page }, async (opened) =>
+		assert.match(
+			await opened.textContent('.lead'),
+			/^At 3 concurrent sessions no contender has figures\. See Outcomes\.$/,
+		),
+	);
 });
 
 test('few blocks are said to be few', async () => {
