@@ -648,7 +648,7 @@ is_under_way() { # PID: it has made its working folder, so it listens to signals
   local signal status
   for signal in TERM INT KILL; do
     out=$BATS_TEST_TMPDIR/$signal
-    start_collector "$(plan_with c)" --repetitions 4 --ttft-ms 100
+    start_collector "$(plan_with c)" --repetitions 2 --ttft-ms 500
     wait_for has_records "$out/runs.jsonl" 1
     # in the middle of a run: its agent is there
     wait_for has_agent "$pid"
