@@ -40,6 +40,7 @@ holds() {
 # A PATH with the programs that scripts need and no Docker, and a user who is not root.
 plain_user() {
   local program
+  export TMPDIR=$BATS_TEST_TMPDIR # who measures on this machine meanwhile is no matter
   mkdir -p "$BATS_TEST_TMPDIR/bin"
   for program in bash env dirname basename sed tail cat mktemp rm grep tr df timeout jq mkdir mv paste flock; do
     ln -sf "$(command -v "$program")" "$BATS_TEST_TMPDIR/bin/$program"
@@ -411,7 +412,7 @@ TABLE
 @test "of two that measure on a machine the second is refused, and told who does" {
   plain_user
   local file=$BATS_TEST_TMPDIR/turnmeter.lock
-  export TMPDIR=$BATS_TEST_TMPDIR BUILD=$BATS_TEST_TMPDIR
+  export BUILD=$BATS_TEST_TMPDIR
   exec {held}>"$file"
   flock "$held"
   # its holder is named while it lives, and only then
