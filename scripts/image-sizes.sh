@@ -32,31 +32,31 @@ is_kept() { # DIGEST
 }
 
 # Docker's own store keeps layers as they are, containerd's as they came: compressed.
-uncompressed() { # FILE
+uncompress() { # FILE, which is replaced
   local magic
   magic=$(od -An -tx1 -N4 "$1" | tr -d ' ')
   case $magic in
-  1f8b*) gzip -dc "$1" ;;
+  1f8b*) gzip -dc "$1" >"$1.plain" ;;
   28b52ffd)
     command -v zstd >/dev/null || die "a layer is compressed by zstd, which is missing: install it (on Debian: sudo apt-get install zstd)"
-    zstd -dcq "$1"
+    zstd -dcq "$1" >"$1.plain"
     ;;
-  *) cat "$1" ;;
+  *) return ;;
   esac
+  mv "$1.plain" "$1"
 }
 
 # By what it holds a layer is known, whatever its file is called and compressed by.
 weigh() { # FILE
   local digest compressed unpacked
-  uncompressed "$1" >"$1.plain"
-  digest=sha256:$(sha256sum <"$1.plain" | cut -d ' ' -f 1)
+  uncompress "$1"
+  digest=sha256:$(sha256sum <"$1" | cut -d ' ' -f 1)
   if ! is_kept "$digest"; then
-    compressed=$(gzip -n -c <"$1.plain" | wc -c)
-    unpacked=$(tar -x --to-stdout <"$1.plain" | wc -c)
+    compressed=$(gzip -n -c <"$1" | wc -c)
+    unpacked=$(tar -x --to-stdout <"$1" | wc -c)
     echo "$compressed $unpacked" >"$cache/$digest.new.$$"
     mv "$cache/$digest.new.$$" "$(kept "$digest")"
   fi
-  rm "$1.plain"
 }
 
 # The first of an image's layers that is not in the cache; nothing if all are.
