@@ -43,7 +43,7 @@ boot() {
   fi
   # TMPDIR: what the machine writes to its disks goes to files there that QEMU has already unlinked
   TMPDIR=$work timeout --kill-after=5 "$limit_s" "${qemu[@]}" \
-    -accel "tcg,thread=multi,tb-size=1024" -smp 2 -m 4096 -display none -monitor none -nic none -no-reboot \
+    -accel "tcg,thread=multi,tb-size=2048" -smp 2 -m 4096 -display none -monitor none -nic none -no-reboot \
     -chardev "stdio,id=console,signal=off,logfile=$out/console.log" -serial chardev:console \
     -kernel "$disks/vmlinuz" -initrd "$disks/initrd" -append "console=$console $append" \
     "${drives[@]}" </dev/null &
