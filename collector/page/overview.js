@@ -178,7 +178,7 @@ function swatch(contender) {
 		square: 'M-3.7 -3.7h7.4v7.4h-7.4z',
 		triangle: 'M0 -4.6l4.8 8.2h-9.6z',
 		diamond: 'M0 -5.6l3.6 5.6l-3.6 5.6l-3.6 -5.6z',
-		triangle2: 'M0 4.6l4.8 -8.2h-9.6z',
+		star: 'M0 -5.4L1.3 -1.8L5.1 -1.7L2.1 0.7L3.2 4.4L0 2.2L-3.2 4.4L-2.1 0.7L-5.1 -1.7L-1.3 -1.8z',
 		diamond2: 'M0 -5l5 5l-5 5l-5 -5z',
 	};
 	return svgEl(

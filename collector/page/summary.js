@@ -33,7 +33,8 @@ function isYardstick(contender) {
 }
 
 const COLOURS = 8;
-const SYMBOLS = ['circle', 'square', 'triangle', 'diamond', 'triangle2'];
+// Plot's; its triangle2 points up as triangle does
+const SYMBOLS = ['circle', 'square', 'triangle', 'diamond', 'star'];
 const styles = new Map();
 for (const name of contenders) {
 	const place = [...styles.values()].filter((style) => !style.yardstick).length;

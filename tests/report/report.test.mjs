@@ -918,6 +918,18 @@ test('charts have no value that is none', async () => {
 	}
 });
 
+test('contenders differ in shape, in the charts as in the legend', async () => {
+	await on('large', async (page) => {
+		const corners = (paths) => [...new Set(paths)].map((path) => (path.match(/[LlHhVv]/g) ?? []).length).sort((a, b) => a - b);
+		const drawn = await page.$$eval('#figure-memory [data-mark=dot] path', (all) => all.map((one) => one.getAttribute('d')));
+		const swatches = await page.$$eval('.filters .swatch path:last-child', (all) => all.map((one) => one.getAttribute('d')));
+		// circle; triangle; square and two diamonds; star: one each, so that none is taken for another
+		assert.deepEqual(corners(drawn), [0, 2, 3, 3, 3, 9]);
+		assert.equal(new Set(swatches).size, 6);
+		assert.equal(swatches.filter((path) => (path.match(/[Ll]/g) ?? []).length === 9).length > 0, true);
+	});
+});
+
 test('an axis says what its scale is', async () => {
 	await on('several', async (page) => {
 		const labels = (figure, axis) => page.locator(`#figure-${figure} [data-mark="${axis}-axis label"]`).allTextContents();
