@@ -24,15 +24,17 @@ targets() {
   docker buildx bake -f docker-bake.hcl --print 2>/dev/null | jq -r '.group.image.targets[]'
 }
 
+# What is looked through by grep -q is read whole before: who writes on to a closed pipe fails.
 builder_is_the_engine() {
-  docker buildx inspect 2>/dev/null | grep -q '^Driver: *docker$'
+  local builder
+  builder=$(docker buildx inspect 2>/dev/null) && grep -q '^Driver: *docker$' <<<"$builder"
 }
 
 # Can the builder push both platforms under one name? A builder beside the engine can, and so can the engine if it
 # keeps images in containerd.
 keeps_platforms() {
   builder_is_the_engine || return 0
-  docker info --format '{{.DriverStatus}}' | grep -q io.containerd.snapshotter
+  [[ $(docker info --format '{{.DriverStatus}}') == *io.containerd.snapshotter* ]]
 }
 
 has_registry_base() {

@@ -102,7 +102,11 @@ fake() {
 case "$*" in
 "compose version --short") echo 2.26.1 ;;
 "version --format {{.Server.Arch}}") echo amd64 ;;
-"buildx inspect") printf 'Name: b\nDriver: %s\n' "$DRIVER" ;;
+"buildx inspect") # in two parts, as the real one writes
+  printf 'Name: b\nDriver: %s\n' "$DRIVER"
+  sleep 0.1
+  echo Nodes: || exit 1
+  ;;
 "info --format {{.DriverStatus}}") echo "$STORE" ;;
 "buildx imagetools inspect debian:"*) exit "$ANSWERS" ;;
 "buildx bake"*--print) echo '{"group": {"image": {"targets": ["one", "two"]}}}' ;;
