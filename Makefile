@@ -165,6 +165,7 @@ RUST_ARCH ?= $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 RUST_STAGE ?= $(BUILD)/rust-stage-$(RUST_ARCH)
 RUST_SOURCES := agent/rust/Cargo.toml agent/rust/packages.txt scripts/rust-stage.sh $(wildcard agent/rust/src/*.rs)
 $(PREFIX)/bin/agent-rust: $(RUST_SOURCES)
+	@scripts/deps.sh rust
 	scripts/rust-stage.sh build $(RUST_STAGE) $(RUST_ARCH) $@
 
 ## rust: build the Rust agent into build/prefix (as root: its Debian 13 stage is a chroot)
@@ -173,7 +174,8 @@ rust: $(PREFIX)/bin/agent-rust
 
 ## rust-test: run the Rust agent's unit tests
 rust-test:
-	scripts/rust-stage.sh test $(RUST_STAGE) $(RUST_ARCH)
+	@scripts/deps.sh rust
+	@scripts/rust-stage.sh test $(RUST_STAGE) $(RUST_ARCH)
 
 # ---- JavaScript: the agents, and the runtimes they are measured on (RUNTIME_CPU=arm64 for another machine)
 .PHONY: js
@@ -255,13 +257,14 @@ SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-
 ## deps: install the Debian packages that building, testing and linting need (as root)
 .PHONY: deps
 deps:
-	@scripts/deps.sh build static test browser lint
+	@scripts/deps.sh build static test browser lint rust
 
 ## check: build and run every test; ends in "N passed, N failed"
 .PHONY: check
 check:
-	@scripts/deps.sh build static test browser
+	@scripts/deps.sh build static test browser rust
 	@$(MAKE) --no-print-directory all runtimes unit-programs
+	-@$(MAKE) --no-print-directory rust # where it cannot be built, its conformance fails and the rest is tested
 	@BUILD=$(BUILD) scripts/check.sh \
 		"unit=$(MAKE) --no-print-directory unit" \
 		$(foreach b,$(BATS),"$(basename $(notdir $(b)))=bats --tap $(b)") \
@@ -274,10 +277,10 @@ check:
 unit-programs: $(UNIT_TESTS)
 
 ## conformance: the contract's cases on each agent (AGENTS=c,node CASE=part of a name)
-AGENTS ?= c,c-min,c-dynamic,node,node-http,node-cluster,bun,deno
+AGENTS ?= c,c-min,c-dynamic,rust-mt,rust-st,node,node-http,node-cluster,bun,deno
 CASE ?=
 .PHONY: conformance
-conformance: $(PREFIX)/bin/agent-c-dynamic static js runtimes
+conformance: $(PREFIX)/bin/agent-c-dynamic static js runtimes $(if $(findstring rust-,$(AGENTS)),rust)
 	@$(PREFIX)/runtimes/node tests/conformance/run.mjs --prefix $(PREFIX) --agents $(AGENTS) --case '$(CASE)'
 
 ## clients: official clients (openai, ai, langchain) play checked sessions against the mock

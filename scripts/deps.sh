@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that the Debian packages of one or more sets are installed.
-#   scripts/deps.sh build|test|lint|static|arm64|vm|images|registry|browser …
+#   scripts/deps.sh build|test|lint|static|rust|arm64|vm|images|registry|browser …
 # As root on Debian it installs what is missing, after saying so (`make unsetup` takes it away again); otherwise it prints the command
 # that would and exits 1. Silent when nothing is missing.
 set -euo pipefail
@@ -15,9 +15,10 @@ packages_of() {
   images) echo mmdebstrap debian-archive-keyring jq binutils ;;
   registry) echo docker-registry ;;
   browser) echo chromium fonts-dejavu-core ;;
+  rust) echo mmdebstrap debian-archive-keyring ;;
   static) echo dpkg-dev autoconf automake libtool ;;
   *)
-    echo "deps.sh: unknown set '$1': must be build, test, lint, static, arm64, vm, images, registry or browser" >&2
+    echo "deps.sh: unknown set '$1': must be build, test, lint, static, rust, arm64, vm, images, registry or browser" >&2
     exit 2
     ;;
   esac

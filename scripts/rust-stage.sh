@@ -41,9 +41,11 @@ if [ "$(cat "$stage/recipe" 2>/dev/null)" != "$recipe" ]; then
   architectures=$native
   [ "$arch" = "$native" ] || architectures=$native,$arch
   say "making the stage $stage, Debian 13 with cargo and ${#packages[@]} packages, about a minute"
-  rm -rf "$stage"
+  rm -rf --one-file-system "$stage" # a stage that was broken off may hold mounts
   mkdir -p "$(dirname "$stage")"
-  options=(--quiet --variant=minbase --architectures="$architectures" --aptopt='APT::Install-Recommends "false"')
+  # no fsync of each of tens of thousands of files
+  options=(--quiet --variant=minbase --architectures="$architectures" --aptopt='APT::Install-Recommends "false"'
+    --dpkgopt=force-unsafe-io)
   for path in man doc info locale lintian; do
     options+=(--dpkgopt="path-exclude=/usr/share/$path/*")
   done
@@ -60,17 +62,17 @@ cp -r "$source/Cargo.toml" "$source/src" "$work/src"
 linker=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER
 cargo=(cargo)
 case $command in
-build) cargo+=(build --release) ;;
+build) cargo+=(build --release --quiet) ;;
 test) cargo+=(test) ;;
 esac
-cargo+=(--offline --quiet --target "$target" --manifest-path /work/src/Cargo.toml
+cargo+=(--offline --target "$target" --manifest-path /work/src/Cargo.toml
   --config 'source.crates-io.replace-with="debian"'
   --config 'source.debian.directory="/usr/share/cargo/registry"')
 # Mounts and the lack of a network are those of a namespace that ends with the build.
 # shellcheck disable=SC2016 # the inner shell expands it
 unshare --mount --net -- sh -euc 'mount --bind /proc "$1/proc"; shift; exec "$@"' sh "$stage" \
   chroot "$stage" env -i PATH=/usr/bin:/bin HOME=/work LC_ALL=C.UTF-8 CARGO_HOME=/work/cargo \
-  CARGO_TARGET_DIR=/work/target CARGO_INCREMENTAL=0 RUSTFLAGS='-C target-feature=+crt-static' \
+  CARGO_TARGET_DIR=/work/target CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 RUSTFLAGS='-C target-feature=+crt-static' \
   "$linker=${target/-unknown/}-gcc" ${RUST_PROFILE_LTO:+CARGO_PROFILE_RELEASE_LTO=$RUST_PROFILE_LTO} \
   "${cargo[@]}"
 
