@@ -53,6 +53,15 @@ find_engine() {
   return 1
 }
 
+# An engine leaves mounts behind: the host's network namespace, held below its exec root, and its data folder over
+# itself where the machine's mounts are private. The latest goes first.
+unmount_engine() { # FOLDER …
+  local folder
+  for folder in "$@"; do
+    awk -v folder="$folder" '$5 == folder || index($5, folder "/") == 1 { print $5 }' /proc/self/mountinfo
+  done | tac | while read -r folder; do umount "$folder"; done
+}
+
 # One line that tells a person how to get an engine that answers.
 engine_remedy() {
   case $engine_problem in

@@ -49,13 +49,8 @@ start() {
   fi
 }
 
-# An engine leaves mounts behind: the host's network namespace, held below its exec root, and its data
-# folder over itself where the machine's mounts are private. The latest goes first.
 remove_engine_run() {
-  local mount
-  awk -v run="$engine_run" -v data="$engine_data" '
-    $5 == data || index($5, run "/") == 1 || index($5, data "/") == 1 { print $5 }' /proc/self/mountinfo |
-    tac | while read -r mount; do umount "$mount"; done
+  unmount_engine "$engine_data" "$engine_run"
   rm -rf "$engine_run"
 }
 

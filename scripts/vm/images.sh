@@ -35,6 +35,7 @@ stop_loader() {
   if [ -n "$loader" ]; then
     kill "$loader" 2>/dev/null || true
     wait "$loader" 2>/dev/null || true
+    unmount_engine "$work"
     loader=
   fi
 }
