@@ -13,7 +13,7 @@ packages_of() {
   arm64) echo gcc-aarch64-linux-gnu mmdebstrap debian-archive-keyring qemu-user ;;
   vm) echo mmdebstrap debian-archive-keyring qemu-system-x86 qemu-system-arm e2fsprogs kmod cpio xz-utils jq ;;
   images) echo mmdebstrap debian-archive-keyring jq binutils ;;
-  registry) echo docker-registry ;;
+  registry) echo docker-registry curl ;;
   browser) echo chromium fonts-dejavu-core ;;
   rust) echo mmdebstrap debian-archive-keyring ;;
   static) echo dpkg-dev autoconf automake libtool ;;
