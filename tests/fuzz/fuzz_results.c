@@ -83,7 +83,7 @@ static void check_reports(const json_t *summary)
 	report_html(summary, &page);
 	report_csv(summary, &csv);
 	report_markdown(summary, &text);
-	auto_free char *table = summary_terminal(summary, false);
+	auto_free char *table = summary_terminal(summary, false, 80);
 	demand(occurrences(page.data, "<script") == 1);
 	demand(occurrences(page.data, "</script") == 1);
 	demand(!strchr(page.data, '\033') && !strchr(table, '\033') && !strchr(text.data, '\033'));

@@ -508,7 +508,8 @@ static void every_branch(void **state)
 		{V2, "disk", "warn", "MiB free where results go", "--out", NULL, NULL, disk_small},
 		{V2, "disk", "fail", "MiB free where results go", "--out", NULL, NULL, disk_full},
 
-		{V2, "contenders", "ok", "programs of 1 contender are there", NULL, NULL, NULL, NULL},
+		{V2, "contenders", "ok", "programs of 1 contender are there", NULL, NULL, NULL,
+			NULL},
 		{V2, "contenders", "fail", "contender 'a': '", "build it with 'make'", "/agent",
 			NULL, NULL},
 		{V2, "contenders", "fail", "/runtimes/gone' is absent", "make runtimes", NULL, NULL,
