@@ -29,7 +29,7 @@ COLLECTOR := $(call objects,collector/*.c)
 AGENT_C := $(call objects,agent/c/*.c)
 LAUNCHER := $(call static_objects,$(wildcard collector/launcher/*.c) common/descriptors.c common/error.c common/loop.c)
 # The floor shares the C agent's text of histories; its sockets, parser and tools are its own.
-FLOOR := $(call static_objects,$(wildcard agent/floor/*.c) $(addprefix agent/c/,chain.c history.c escape.c) common/buf.c common/error.c)
+FLOOR := $(call static_objects,$(wildcard agent/floor/*.c) $(addprefix agent/c/,chain.c history.c escape.c) $(addprefix common/,buf.c error.c number.c))
 TMTOOL := $(call static_objects,$(wildcard mockllm/tmtool/*.c))
 
 MOCKLLM_LIBS := -lmicrohttpd -ljansson -lmd -lm -lpthread

@@ -5,6 +5,8 @@
  */
 #include "agent/c/history.h"
 #include "common/clock.h"
+#include "common/error.h"
+#include "common/number.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -44,47 +46,31 @@ struct session {
 	struct chain line; /* what earlier reads brought of a line */
 	bool has_content, done;
 	struct call *calls;
-	int count, running, current; /* calls */
+	int count, running; /* calls */
 	int64_t start_ns;
 };
 
-static int epoll, null, sessions_left, report;
-static struct session *sessions;
+static int epoll, null, report;
+static int64_t unfinished;      /* sessions */
 static char request_head[1024]; /* headers that all requests have alike */
 static struct store store;
 static struct buf prologue;
 static char read_buffer[READ_SIZE + 1], text_buffer[READ_SIZE + 1];
 
+#define FAIL(status, ...) exit((fprintf(stderr, "agent-floor: " __VA_ARGS__), status))
+
 static void check(bool well, const char *what)
 {
-	if (well)
-		return;
-	fprintf(stderr, "agent-floor: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static _Noreturn void refuse(const char *name, const char *problem)
-{
-	fprintf(stderr, "agent-floor: %s: %s\n", name, problem);
-	exit(2);
+	if (!well)
+		FAIL(1, "%s: %s\n", what, strerror(errno));
 }
 
 static const char *setting(const char *name)
 {
 	const char *text = getenv(name);
 	if (!text || !*text)
-		refuse(name, "is required");
+		FAIL(2, "%s: is required\n", name);
 	return text;
-}
-
-static int count_setting(const char *name)
-{
-	const char *text = setting(name);
-	char *end;
-	long count = strtol(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || count < 1 || count > 10000)
-		refuse(name, "must be an integer of 1 to 10000");
-	return (int)count;
 }
 
 static void watch(int fd, uint32_t events, void *what)
@@ -107,12 +93,10 @@ static void add_escaped(struct chain *chain, const char *bytes, size_t length)
 		unsigned char c = (unsigned char)bytes[i];
 		if (c >= 0x20 && c != '"' && c != '\\')
 			continue;
-		char escape[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-		size_t size = c < 0x20 && c != '\n' && c != '\t' ? 6 : 2;
-		if (size == 2)
-			escape[1] = c == '\n' ? 'n' : c == '\t' ? 't' : (char)c;
+		char letter = c == '\n' ? 'n' : c == '\t' ? 't' : c < 0x20 ? 'u' : (char)c;
+		char escape[6] = {'\\', letter, '0', '0', hex[c >> 4], hex[c & 15]};
 		chain_append(chain, bytes + start, i - start);
-		chain_append(chain, escape, size);
+		chain_append(chain, escape, letter == 'u' ? 6 : 2);
 		start = i + 1;
 	}
 	chain_append(chain, bytes + start, length - start);
@@ -201,9 +185,9 @@ static void start_turn(struct session *session)
 {
 	session->turn++;
 	session->state = HEAD;
-	session->matched = session->count = session->current = 0;
+	session->matched = session->count = 0;
 	session->has_content = session->done = false;
-	session->sent = 0;
+	session->sent = session->chunk_left = 0;
 	session->start_ns = now_ns();
 	send_more(session);
 }
@@ -211,11 +195,10 @@ static void start_turn(struct session *session)
 static void report_turn(const struct session *session)
 {
 	char line[128];
-	int64_t time_ns = now_ns() - session->start_ns;
 	int size = snprintf(line, sizeof line,
-		"{\"event\":\"turn\",\"session\":\"s%d\",\"turn\":%d,\"attempt\":1,\"turn_ns\":%"
-		"lld}\n",
-		session->number, session->turn, (long long)time_ns);
+		"{\"event\":\"turn\",\"session\":\"s%d\",\"turn\":%d,\"attempt\":1,"
+		"\"turn_ns\":%lld}\n",
+		session->number, session->turn, (long long)(now_ns() - session->start_ns));
 	check(!report || write(1, line, (size_t)size) == size, "stdout");
 }
 
@@ -224,7 +207,7 @@ static void end_session(struct session *session)
 	report_turn(session);
 	history_release(&session->history);
 	close(session->socket);
-	sessions_left--;
+	unfinished--;
 }
 
 /* ---- tools */
@@ -325,8 +308,7 @@ static void take_event(struct session *session, const char *event)
 	int number = (int)strtol(index, NULL, 10);
 	if (number == session->count) {
 		size_t size = sizeof *session->calls * (size_t)++session->count;
-		session->calls = realloc(session->calls, size);
-		check(session->calls, "memory");
+		session->calls = xrealloc(session->calls, size);
 		session->calls[number] = (struct call){.is_call = true, .session = session};
 		chain_init(&session->calls[number].arguments, &store);
 		chain_init(&session->calls[number].output, &store);
@@ -399,7 +381,6 @@ static bool take_response(struct session *session, char *bytes, size_t length)
 		if (session->state == HEAD) {
 			bool next = c == "\r\n\r\n"[session->matched];
 			session->matched = next ? session->matched + 1 : c == '\r';
-			session->chunk_left = 0;
 			if (session->matched == 4)
 				session->state = CHUNK_SIZE;
 		} else if (session->state == CHUNK_SIZE && c > '\r') {
@@ -431,9 +412,8 @@ static void session_ready(struct session *session, uint32_t events)
 		if (!take_response(session, read_buffer, (size_t)size))
 			continue;
 		check(session->done, "the stream ended before the answer");
-		session->running = session->count;
-		for (int i = 0; i < session->count; i++)
-			start_tool(&session->calls[i]);
+		for (; session->running < session->count; session->running++)
+			start_tool(&session->calls[session->running]);
 		if (!session->count)
 			end_session(session);
 		return;
@@ -447,8 +427,8 @@ static void make_prologue(void)
 	int file = open(setting("AGENT_SYSTEM_PROMPT_FILE"), O_RDONLY | O_CLOEXEC);
 	struct stat stat;
 	check(file >= 0 && !fstat(file, &stat), "AGENT_SYSTEM_PROMPT_FILE");
-	char *text = malloc((size_t)stat.st_size + 1);
-	check(text && read(file, text, (size_t)stat.st_size) == stat.st_size, "system prompt");
+	char *text = xmalloc((size_t)stat.st_size + 1);
+	check(read(file, text, (size_t)stat.st_size) == stat.st_size, "system prompt");
 	close(file);
 	prologue_init(&prologue, setting("OPENAI_MODEL"), text, (size_t)stat.st_size);
 	free(text);
@@ -483,23 +463,24 @@ int main(int argc, char **argv)
 	const char *url = setting("OPENAI_BASE_URL");
 	int found = sscanf(url, "http://%63[0-9.]:%hu%255s", host, &port, path);
 	if (found < 2 || !inet_aton(host, &server.sin_addr))
-		refuse("OPENAI_BASE_URL", "must be like http://127.0.0.1:8080/v1");
+		FAIL(2, "OPENAI_BASE_URL: must be like http://127.0.0.1:8080/v1\n");
 	server.sin_port = htons(port);
 	snprintf(request_head, sizeof request_head,
 		"POST %s/chat/completions HTTP/1.1\r\nHost: %s:%hu\r\nAuthorization: Bearer %s\r\n"
 		"Content-Type: application/json\r\n",
 		path, host, port, setting("OPENAI_API_KEY"));
 	report = getenv("AGENT_REPORT") != NULL;
-	sessions_left = count_setting("AGENT_SESSIONS");
+	struct error err;
+	if (number_parse(setting("AGENT_SESSIONS"), "AGENT_SESSIONS", 1, 10000, &unfinished, &err))
+		FAIL(2, "%s\n", err.text);
 	make_prologue();
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	sessions = malloc(sizeof *sessions * (size_t)sessions_left);
-	check(sessions && epoll >= 0 && null >= 0, "cannot begin");
-	for (int i = 0, count = sessions_left; i < count; i++)
+	check(epoll >= 0 && null >= 0, "cannot begin");
+	struct session *sessions = xmalloc(sizeof *sessions * (size_t)unfinished);
+	for (int i = 0, count = (int)unfinished; i < count; i++)
 		start_session(&sessions[i], i + 1, (struct sockaddr *)&server, sizeof server);
-
-	while (sessions_left) {
+	while (unfinished) {
 		struct epoll_event events[BATCH];
 		int count = epoll_wait(epoll, events, BATCH, -1);
 		/* Tools first: what they end is what can go on at once. */
