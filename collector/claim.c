@@ -51,6 +51,16 @@ static int refuse(const char *path, struct error *err)
 		what, (int)strcspn(text.data, "-"), text.data);
 }
 
+/* Where there is no right or no room to, the claim has no name and is one all the same. */
+static void write_name(int fd, const char *plan)
+{
+	char name[MAKER_NAME_MAX];
+	maker_name(name);
+	auto_free char *text = xasprintf("%s collector run, plan '%s'\n", name, plan);
+	if (ftruncate(fd, 0) || pwrite(fd, text, strlen(text), 0) < 0)
+		return;
+}
+
 int claim_take(const char *folder, const char *plan, struct error *err)
 {
 	auto_free char *path = xasprintf("%s/turnmeter.lock", folder);
@@ -64,11 +74,6 @@ int claim_take(const char *folder, const char *plan, struct error *err)
 	if (flock(fd, LOCK_EX | LOCK_NB))
 		return errno == EWOULDBLOCK ? refuse(path, err)
 					    : error_set(err, errno, "cannot lock '%s'", path);
-	char name[MAKER_NAME_MAX];
-	maker_name(name);
-	auto_free char *text = xasprintf("%s collector run, plan '%s'\n", name, plan);
-	/* Not to be written, or no room: then the claim has no name, and is one all the same. */
-	if (!ftruncate(fd, 0) && pwrite(fd, text, strlen(text), 0) < 0)
-		return steal_fd(&fd);
+	write_name(fd, plan);
 	return steal_fd(&fd);
 }
