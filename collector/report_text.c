@@ -328,10 +328,10 @@ static void warnings(const struct writer *to)
 		add_outside(to, view_text(warning, "id"));
 		add(to, ": ");
 		add_outside(to, view_text(warning, "found"));
-		/* What helps is for the one who plays the plan, not for who reads of it. */
 		if (view_integer(warning, "first_run"))
 			addf(to, " (when the plan was gone on with, before run %" PRId64 ")",
 				view_integer(warning, "first_run"));
+		/* What helps is for the one who plays the plan, not for who reads of it. */
 		add(to, "\n");
 	}
 }

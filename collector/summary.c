@@ -403,8 +403,7 @@ static bool is_said(const json_t *warnings, const json_t *finding)
 	return false;
 }
 
-/* Those of a look of the doctor; `first_run` of one that was not before the first run, else NULL.
- */
+/* Those of a look of the doctor; `first_run` is NULL of the one before the first run. */
 static void add_warnings(json_t *out, const json_t *findings, const json_t *first_run)
 {
 	size_t i;
@@ -428,8 +427,11 @@ static json_t *warnings_json(const json_t *environment)
 	size_t i;
 	const json_t *resumed;
 	add_warnings(out, json_object_get(environment, "doctor"), NULL);
-	json_array_foreach(json_object_get(environment, "resumed"), i, resumed) add_warnings(
-		out, json_object_get(resumed, "doctor"), json_object_get(resumed, "first_run"));
+	json_array_foreach(json_object_get(environment, "resumed"), i, resumed)
+	{
+		add_warnings(out, json_object_get(resumed, "doctor"),
+			json_object_get(resumed, "first_run"));
+	}
 	return out;
 }
 
