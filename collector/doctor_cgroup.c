@@ -118,8 +118,7 @@ static json_t *version(const struct doctor *doctor)
 	struct groups groups;
 	struct error err;
 	if (open_groups(doctor, &groups, &err)) {
-		/* the error's own last words may be the remedy, which has its place beside it here
-		 */
+		/* the error may end in the remedy, which has its place beside it here */
 		char *remedy = xasprintf(
 			"mount cgroup2 there (mount -t cgroup2 none %s)", doctor->cgroup_root);
 		size_t length = strlen(err.text), tail = strlen(remedy) + 2;

@@ -41,8 +41,7 @@ static bool is_given(const struct plan_overrides *overrides, size_t index)
 	return text && *text;
 }
 
-/* What whoever gave this text calls it: "--sessions" or, of the environment, "SESSIONS"; malloc'ed.
- */
+/* What whoever gave this text calls it: "--sessions" or, as a variable, "SESSIONS"; malloc'ed. */
 static char *called(const char *option, const char *text)
 {
 	for (size_t i = 0; i < override_count; i++)

@@ -5,10 +5,10 @@
 
 void descriptors_open_standard(void)
 {
+	/* Not close-on-exec: what comes to stand on 0 to 2 is to be inherited. */
 	int fd;
 	do
-		fd = open(
-			"/dev/null", O_RDWR); /* what comes to stand on 0 to 2 is to be inherited */
+		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd < 3);
 	if (fd >= 0)
 		close(fd);
