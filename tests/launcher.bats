@@ -46,7 +46,9 @@ talk() {
     "--socket s --name n --scratch=|--socket, --name and --scratch must be given" \
     "--socket s --name= --scratch $none|--name: must be" "--socket s --name a/b --scratch $none|--name: must be" \
     "--socket s --name A --scratch $none|--name: must be" "--socket s --name $(printf 'x%.0s' {1..64}) --scratch $none|--name: must be" \
-    "--socket $(printf 'x%.0s' {1..200}) --name n --scratch $none|a path is too long" "--socket s --name n --scratch $none x|no argument"; do
+    "--socket $(printf 'x%.0s' {1..200}) --name n --scratch $none|--socket: must be shorter than 108" \
+    "--socket s --name n --scratch $none/$(printf 'x%.0s' {1..4096})|--here and --scratch must be shorter" \
+    "--socket s --name n --scratch $none x|no argument"; do
     read -ra arguments <<<"${row%%|*}"
     run -2 --separate-stderr "$launcher" "${arguments[@]}"
     [ -z "$output" ]

@@ -486,9 +486,10 @@ int main(int argc, char **argv)
 		return usage_error("--name: must be 1 to 63 lower-case letters, digits and '-'");
 	if (!here)
 		here = scratch;
-	if (strlen(socket_path) >= sizeof((struct sockaddr_un){0}).sun_path ||
-		strlen(here) >= 4096 || strlen(scratch) >= 4096)
-		return usage_error("a path is too long");
+	if (strlen(socket_path) >= sizeof((struct sockaddr_un){0}).sun_path)
+		return usage_error("--socket: must be shorter than 108 bytes");
+	if (strlen(here) >= 4096 || strlen(scratch) >= 4096)
+		return usage_error("--here and --scratch must be shorter than 4096 bytes");
 	launcher.socket_path = socket_path;
 	launcher.name = name;
 	launcher.here = here;
