@@ -87,12 +87,13 @@ check_contender() {
 # The claim to measure on this machine, the same as the collector's without containers (collector/claim.h).
 # It goes with this process: whoever stays, such as an engine, must not inherit it.
 lock() {
-  local file=${TMPDIR:-/tmp}/turnmeter.lock holder what
+  local file=/tmp/turnmeter.lock holder what
+  [[ ${TMPDIR:-} != /* ]] || file=$TMPDIR/turnmeter.lock # another one only by an absolute path, as the collector has it
   [ -e "$file" ] || (umask 0 && set -o noclobber && : >"$file") 2>/dev/null || true
   if [ ! -f "$file" ] || [ -L "$file" ]; then
     die "$file: must be a regular file that can be made: remove it, or choose another folder with TMPDIR"
   fi
-  exec 9<"$file" || die "cannot open the lock file '$file': remove it, or choose another folder with TMPDIR"
+  { exec 9<"$file"; } 2>/dev/null || die "cannot open the lock file '$file': remove it, or choose another folder with TMPDIR"
   flock --nonblock 9 || {
     read -r holder what <"$file" || true
     if [ -n "${what:-}" ] && [ "$holder" = "${holder%-*}-$(start_of "${holder%-*}")" ]; then
