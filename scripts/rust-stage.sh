@@ -54,7 +54,7 @@ if [ "$(cat "$stage/recipe" 2>/dev/null)" != "$recipe" ]; then
   echo "$recipe" >"$stage/recipe"
 fi
 
-work=$stage/work
+work=$stage/build
 mkdir -p "$work/src"
 rm -rf "$work/src"/*
 cp -r "$source/Cargo.toml" "$source/src" "$work/src"
@@ -65,14 +65,14 @@ case $command in
 build) cargo+=(build --release --quiet) ;;
 test) cargo+=(test) ;;
 esac
-cargo+=(--offline --target "$target" --manifest-path /work/src/Cargo.toml
+cargo+=(--offline --target "$target" --manifest-path /build/src/Cargo.toml
   --config 'source.crates-io.replace-with="debian"'
   --config 'source.debian.directory="/usr/share/cargo/registry"')
 # Mounts and the lack of a network are those of a namespace that ends with the build.
 # shellcheck disable=SC2016 # the inner shell expands it
 unshare --mount --net -- sh -euc 'mount --bind /proc "$1/proc"; shift; exec "$@"' sh "$stage" \
-  chroot "$stage" env -i PATH=/usr/bin:/bin HOME=/work LC_ALL=C.UTF-8 CARGO_HOME=/work/cargo \
-  CARGO_TARGET_DIR=/work/target CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 RUSTFLAGS='-C target-feature=+crt-static' \
+  chroot "$stage" env -i PATH=/usr/bin:/bin HOME=/build LC_ALL=C.UTF-8 CARGO_HOME=/build/cargo \
+  CARGO_TARGET_DIR=/build/target CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 RUSTFLAGS='-C target-feature=+crt-static' \
   "$linker=${target/-unknown/}-gcc" ${RUST_PROFILE_LTO:+CARGO_PROFILE_RELEASE_LTO=$RUST_PROFILE_LTO} \
   "${cargo[@]}"
 
