@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The native agents: whole loops against the mock for the floor, the C agent however it is linked and, where `make
-# rust` (which is part of `make check`) has built it, the Rust agent; and what the static programs must be. What else the wire may bring to agents is
-# the conformance suite's, and nothing else comes to the floor.
+# rust` (which is part of `make check`) has built it, the Rust agent; and what the static programs must be. What else
+# the wire may bring to agents is the conformance suite's, and nothing else comes to the floor.
 
 bats_require_minimum_version 1.5.0
 
