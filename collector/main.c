@@ -93,7 +93,7 @@ static struct option *all_options(const struct option *own, size_t own_count)
 	return all;
 }
 
-/* A shell's unset variable is no path: -1 with the option's name. */
+/* A shell's unset variable is no path: -1, which has been said. */
 static int take_path(const char **path, const char *option)
 {
 	*path = optarg;
@@ -147,7 +147,8 @@ static void run_usage(FILE *out)
 		out);
 }
 
-static int run(int argc, char **argv)
+/* Returns -1 to go on, or the exit status: all is said then. */
+static int read_run_options(int argc, char **argv, struct play_options *options)
 {
 	enum { RESUME = OWN_OPTIONS, DRY_RUN, LISTEN, MOCK_CONTROL, IMAGE_SIZES };
 	static const struct option own[] = {{"resume", required_argument, NULL, RESUME},
@@ -156,52 +157,40 @@ static int run(int argc, char **argv)
 		{"mock-control", required_argument, NULL, MOCK_CONTROL},
 		{"image-sizes", required_argument, NULL, IMAGE_SIZES}};
 	auto_free struct option *names = all_options(own, sizeof own / sizeof *own);
-	struct play_options options = {
-		.site = {.cgroup_root = "/sys/fs/cgroup",
-			.stop = &interrupt.stop,
-			.progress = stderr},
-		.progress = stderr,
-		.table = stdout,
-	};
-	overrides_from_environment(&options.overrides);
-	int option;
-	while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
+	overrides_from_environment(&options->overrides);
+	int option, place = 0;
+	while ((option = getopt_long(argc, argv, "", names, &place)) >= 0) {
+		const char **path = NULL;
 		switch (option) {
 		case OUT:
-			if (take_path(&options.out, "out"))
-				return EXIT_USAGE;
+			path = &options->out;
 			break;
 		case RESUME: /* empty: none, as compose gives it */
-			options.resume = *optarg ? optarg : NULL;
+			options->resume = *optarg ? optarg : NULL;
 			break;
 		case DRY_RUN:
-			options.dry_run = true;
+			options->dry_run = true;
 			break;
 		case JSON:
-			options.json = true;
+			options->json = true;
 			break;
 		case QUIET:
-			options.progress = options.site.progress = NULL;
+			options->progress = options->site.progress = NULL;
 			break;
 		case LISTEN:
-			if (take_path(&options.site.listen, "listen"))
-				return EXIT_USAGE;
+			path = &options->site.listen;
 			break;
 		case MOCK_CONTROL:
-			if (take_path(&options.site.mock_control, "mock-control"))
-				return EXIT_USAGE;
+			path = &options->site.mock_control;
 			break;
 		case IMAGE_SIZES:
-			if (take_path(&options.site.image_sizes, "image-sizes"))
-				return EXIT_USAGE;
+			path = &options->site.image_sizes;
 			break;
 		case CGROUP_PARENT:
-			if (take_path(&options.site.cgroup_parent, "cgroup-parent"))
-				return EXIT_USAGE;
+			path = &options->site.cgroup_parent;
 			break;
 		case CGROUP_ROOT:
-			if (take_path(&options.site.cgroup_root, "cgroup-root"))
-				return EXIT_USAGE;
+			path = &options->site.cgroup_root;
 			break;
 		case HELP:
 			run_usage(stdout);
@@ -209,9 +198,26 @@ static int run(int argc, char **argv)
 		default:
 			if (option < OVERRIDES)
 				return EXIT_USAGE;
-			overrides_set(&options.overrides, (size_t)(option - OVERRIDES), optarg);
+			overrides_set(&options->overrides, (size_t)(option - OVERRIDES), optarg);
 		}
+		if (path && take_path(path, names[place].name))
+			return EXIT_USAGE;
 	}
+	return -1;
+}
+
+static int run(int argc, char **argv)
+{
+	struct play_options options = {
+		.site = {.cgroup_root = "/sys/fs/cgroup",
+			.stop = &interrupt.stop,
+			.progress = stderr},
+		.progress = stderr,
+		.table = stdout,
+	};
+	int status = read_run_options(argc, argv, &options);
+	if (status >= 0)
+		return status;
 	struct error err;
 	bool has_plan = optind + 1 == argc;
 	if (!has_plan && (optind != argc || !options.resume))
@@ -290,12 +296,12 @@ static int examine(int argc, char **argv)
 	struct plan_overrides overrides;
 	bool json = false;
 	overrides_from_environment(&overrides);
-	int option;
-	while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
+	int option, place = 0;
+	while ((option = getopt_long(argc, argv, "", names, &place)) >= 0) {
+		const char **path = NULL;
 		switch (option) {
 		case OUT:
-			if (take_path(&doctor.results, "out"))
-				return EXIT_USAGE;
+			path = &doctor.results;
 			break;
 		case JSON:
 			json = true;
@@ -304,12 +310,10 @@ static int examine(int argc, char **argv)
 			doctor.containers = true;
 			break;
 		case CGROUP_PARENT:
-			if (take_path(&doctor.cgroup_parent, "cgroup-parent"))
-				return EXIT_USAGE;
+			path = &doctor.cgroup_parent;
 			break;
 		case CGROUP_ROOT:
-			if (take_path(&doctor.cgroup_root, "cgroup-root"))
-				return EXIT_USAGE;
+			path = &doctor.cgroup_root;
 			break;
 		case HELP:
 			doctor_usage(stdout);
@@ -319,6 +323,8 @@ static int examine(int argc, char **argv)
 				return EXIT_USAGE;
 			overrides_set(&overrides, (size_t)(option - OVERRIDES), optarg);
 		}
+		if (path && take_path(path, names[place].name))
+			return EXIT_USAGE;
 	}
 	if (optind + 1 < argc)
 		return usage_error("doctor: takes one PLAN or none (collector doctor --help)");
