@@ -291,7 +291,8 @@ static void timer_expired(struct timer *timer)
 	}
 	if (!exchange->unanswered)
 		exchange->unanswered = 1 + exchange->address;
-	try_next_address(exchange);
+	/* With none left this one is waited for: whoever started the exchange limits its time. */
+	(void)try_next_address(exchange);
 }
 
 static void connection_dialled(struct connection *connection, const char *failure)
