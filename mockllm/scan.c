@@ -1,6 +1,7 @@
 #include "mockllm/scan.h"
 
-#include <endian.h>
+#include "common/word.h"
+
 #include <limits.h>
 #include <stdint.h>
 #include <string.h>
@@ -107,45 +108,20 @@ static bool read_escape(struct scan *scan, char out[4], size_t *length)
 	return true;
 }
 
-static const uint64_t ONES = UINT64_C(0x0101010101010101);
-
-/* Eight bytes, the first of them the lowest. */
-static uint64_t word_at(const char *bytes)
-{
-	uint64_t word;
-	memcpy(&word, bytes, sizeof word);
-	return le64toh(word);
-}
-
-/* The high bit of each byte that is 0; only the lowest such bit is exact. */
-static uint64_t zeros(uint64_t word)
-{
-	return (word - ONES) & ~word & ONES << 7;
-}
-
-/* The same of each byte that would end or change a string. */
-static uint64_t ends_or_changes(uint64_t word)
-{
-	uint64_t controls = (word - ONES * 0x20) & ~word & ONES << 7;
-	return zeros(word ^ ONES * '"') | zeros(word ^ ONES * '\\') | controls;
-}
-
-static size_t first_byte(uint64_t bits)
-{
-	return bits ? (size_t)__builtin_ctzll(bits) / 8 : sizeof bits;
-}
-
 /* How many bytes the body and the text have in common that stand for themselves; in the last few,
  * too short for a word, it may count less. */
 static size_t plain_length(const char *body, const char *text, size_t length)
 {
 	size_t done = 0;
-	for (; length - done >= sizeof(uint64_t); done += sizeof(uint64_t)) {
-		uint64_t word = word_at(body + done);
-		uint64_t different = word ^ word_at(text + done), stop = ends_or_changes(word);
-		if (!(different | stop))
+	for (; HAVE_WORDS && length - done >= WORD_BYTES; done += WORD_BYTES) {
+		uint64_t word = word_load(body + done);
+		uint64_t different = word ^ word_load(text + done);
+		uint64_t special =
+			WORD_EQUAL(word, '"') | WORD_EQUAL(word, '\\') | WORD_BELOW(word, 0x20);
+		if (!(different | special))
 			continue;
-		size_t same = first_byte(different), plain = first_byte(stop);
+		size_t same = different ? WORD_FIRST(different) : WORD_BYTES;
+		size_t plain = special ? WORD_FIRST(special) : WORD_BYTES;
 		return done + (same < plain ? same : plain);
 	}
 	return done;

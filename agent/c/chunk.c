@@ -1,6 +1,6 @@
 #include "agent/c/chunk.h"
 
-#include "agent/c/word.h"
+#include "common/word.h"
 
 #include <string.h>
 

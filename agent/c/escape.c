@@ -1,6 +1,6 @@
 #include "agent/c/escape.h"
 
-#include "agent/c/word.h"
+#include "common/word.h"
 #include "common/buf.h"
 
 #include <string.h>

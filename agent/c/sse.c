@@ -1,6 +1,6 @@
 #include "agent/c/sse.h"
 
-#include "agent/c/word.h"
+#include "common/word.h"
 #include "common/error.h"
 
 #include <errno.h>

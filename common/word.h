@@ -4,8 +4,8 @@
  * wrongly), on a little-endian machine. Several may be joined by |; WORD_FIRST is then the first
  * byte of any.
  */
-#ifndef AGENT_C_WORD_H
-#define AGENT_C_WORD_H
+#ifndef COMMON_WORD_H
+#define COMMON_WORD_H
 
 #include <stddef.h>
 #include <stdint.h>
