@@ -5,7 +5,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -23,7 +23,9 @@ let folder;
 
 before(() => {
   folder = mkdtempSync(join(tmpdir(), 'turnmeter-schema-'));
-  for (const part of ['contenders', 'scenarios']) symlinkSync(join(root, 'configs', part), join(folder, part));
+  symlinkSync(join(root, 'configs/contenders'), join(folder, 'contenders'));
+  mkdirSync(join(folder, 'scenarios'));
+  for (const file of ['configs/scenarios', 'tests/vm/scenarios'].flatMap(filesOf)) symlinkSync(file, join(folder, 'scenarios', basename(file)));
 });
 after(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -59,7 +61,7 @@ for (const name of names)
 for (const [kind, parts] of [
   ['plan', ['configs', 'tests/vm/plans']],
   ['manifest', ['configs/contenders', 'tests/wrong-agents/contenders', 'examples/python-agent']],
-  ['scenario', ['configs/scenarios', 'tests/wrong-agents/scenarios']],
+  ['scenario', ['configs/scenarios', 'tests/vm/scenarios', 'tests/wrong-agents/scenarios']],
 ])
   for (const file of parts.flatMap(filesOf))
     test(`${file.slice(root.length + 1)} is a ${kind} to both`, () => {
