@@ -19,6 +19,8 @@ const schemaText = (name) => readFileSync(join(root, `configs/schema/${name}.sch
 const ajv = new Ajv({ allowUnionTypes: true, strictTuples: false });
 const validate = Object.fromEntries(names.map((name) => [name, ajv.compile(JSON.parse(schemaText(name)))]));
 
+const filesOf = (part) => readdirSync(join(root, part)).filter((file) => file.endsWith('.json')).map((file) => join(root, part, file));
+
 let folder;
 
 before(() => {
@@ -30,7 +32,6 @@ before(() => {
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 const read = (file) => JSON.parse(readFileSync(file, 'utf8'));
-const filesOf = (part) => readdirSync(join(root, part)).filter((file) => file.endsWith('.json')).map((file) => join(root, part, file));
 
 /** What `collector check` says of a value in a file of this name: {status, stderr}. */
 function check(value, name) {
