@@ -286,7 +286,7 @@ def main():
     parser.add_argument("--limit-s", type=int, default=300)
     parser.add_argument("--store", help="file that keeps the blocks: they are added to those of earlier calls, so that a long comparison fits into short quiet times")
     options = parser.parse_args()
-    options.prefix = os.path.abspath(options.prefix)
+    options.prefix, options.stamp = (os.path.abspath(path) for path in (options.prefix, options.stamp))
     if options.nice is not None:
         os.setpriority(os.PRIO_PROCESS, 0, options.nice)
     options.commands = {}
