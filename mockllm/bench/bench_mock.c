@@ -49,7 +49,7 @@ enum {
 
 /* A p99 is made of one event in a hundred: the time that may be stolen is well below that. What an
  * idle machine does for itself is about 1%. */
-static const double steal_percent_max = 0.2, others_percent_max = 1.5;
+static const double steal_percent_max = 0.1, others_percent_max = 1.5;
 
 static const char usage[] =
 	"usage: bench-mock --mock PROGRAM --tool PROGRAM [--streams N] [--events-per-s N]\n"
