@@ -498,7 +498,11 @@ int main(int argc, char **argv)
 		{"report", report}};
 	static char program[] = "collector";
 	const char *name = argc > 1 ? argv[1] : "";
-	descriptors_open_standard();
+	struct error err;
+	if (descriptors_open_standard(&err)) {
+		fprintf(stderr, "collector: %s\n", err.text);
+		return EXIT_FAILURE;
+	}
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		if (strcmp(name, commands[i].name))
 			continue;

@@ -56,7 +56,6 @@ struct exchange {
 	bool is_open;    /* the session's open request is this one */
 	bool in_work;    /* a worker has it */
 	bool is_settled; /* without the worker */
-	bool in_scan;    /* the main thread is at it, and may be at other things meanwhile */
 	bool is_over;    /* nothing but the return of the worker or the scan is waited for */
 	bool has_row;
 	size_t row;
@@ -231,7 +230,7 @@ static void release(struct exchange *exchange)
 	close_session(exchange);
 	loop_timer_clear(mock->loop, &exchange->patience);
 	exchange->is_over = true;
-	if (exchange->in_scan)
+	if (mock->scanned == exchange)
 		return;
 	if (exchange->in_work) {
 		if (take_from_worker(exchange))
@@ -407,17 +406,17 @@ static void lose_patience(struct timer *timer)
 {
 	struct exchange *exchange = container_of(timer, struct exchange, patience);
 	struct mock *mock = exchange->mock;
-	if (mock->in_scan) {
+	if (mock->scanned) {
 		loop_timer_set(mock->loop, timer, now_ns() + SCAN_NS);
 		return;
 	}
 	struct scratch *scratch = mock->chat_scratch;
 	struct verdict verdict = {.known = session_of(exchange)->known};
-	mock->in_scan = exchange->in_scan = true;
+	mock->scanned = exchange;
 	bool is_right = check_scan(&exchange->run->script, exchange->session, exchange->turn,
 		exchange->request->body, exchange->request->length, &verdict.known, &scratch->check,
 		&verdict.result);
-	mock->in_scan = exchange->in_scan = false;
+	mock->scanned = NULL;
 	if (exchange->is_over) {
 		release(exchange);
 		return;

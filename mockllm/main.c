@@ -300,7 +300,10 @@ int main(int argc, char **argv)
 {
 	struct options options;
 	struct error err;
-	descriptors_open_standard();
+	if (descriptors_open_standard(&err)) {
+		fprintf(stderr, "mockllm: %s\n", err.text);
+		return EXIT_FAILURE;
+	}
 	int chosen = read_options(argc, argv, &options, &err);
 	if (chosen > 0)
 		return EXIT_SUCCESS;

@@ -10,7 +10,6 @@
 #include "mockllm/stream.h"
 #include "mockllm/worker.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct exchange;
@@ -34,7 +33,7 @@ struct mock {
 	int port;
 	struct exchange *exchanges; /* all that are open, a list */
 	void *chat_scratch;
-	bool in_scan; /* with chat_scratch */
+	struct exchange *scanned; /* by the main thread, with chat_scratch; or NULL */
 	struct mock_counters counters;
 	struct stream_totals free_totals; /* of free play */
 };

@@ -5,11 +5,11 @@
 #include "agent/c/agent.h"
 #include "agent/c/config.h"
 #include "agent/c/dial.h"
+#include "common/descriptors.h"
 #include "common/error.h"
 #include "common/loop.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,15 +46,6 @@ static void input_came(struct source *source, uint32_t events)
 	(void)events;
 	ssize_t got = read(STDIN_FILENO, bytes, sizeof bytes);
 	process->input_ended = !got || (got < 0 && errno != EINTR && errno != EAGAIN);
-}
-
-/* Numbers 0 to 2 must not go to what is opened later. */
-static int open_standard_descriptors(struct error *err)
-{
-	for (int fd = 0; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
-			return error_set(err, errno, "cannot open '/dev/null'");
-	return 0;
 }
 
 /* Each session takes a socket, each running tool three descriptors. */
@@ -141,7 +132,7 @@ int main(int argc, char **argv)
 			stderr);
 		return 2;
 	}
-	if (open_standard_descriptors(&err))
+	if (descriptors_open_standard(&err))
 		return fail(&err, EXIT_FAILURE);
 	tools_hide_descriptors();
 	if (config_load(&config, &err)) {

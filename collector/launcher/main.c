@@ -494,9 +494,9 @@ int main(int argc, char **argv)
 	launcher.name = name;
 	launcher.here = here;
 	/* Pipes of the child must not land on 0, 1 or 2. */
-	descriptors_open_standard();
 	struct error err;
-	if (start(&launcher, scratch, &err) || loop_run(launcher.loop, &err)) {
+	if (descriptors_open_standard(&err) || start(&launcher, scratch, &err) ||
+		loop_run(launcher.loop, &err)) {
 		fprintf(stderr, "launcher: %s\n", err.text);
 		return 1;
 	}
