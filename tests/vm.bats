@@ -142,11 +142,11 @@ for word in "$@"; do
 done
 number=$(($(cat "$STARTS/count" 2>/dev/null || echo 0) + 1))
 echo $number >"$STARTS/count"
-done_with() { # STATUS: the job ran and left this exit status
+done_with() { # STATUS [UPTIME]: the job ran and left this exit status, at this uptime
   mkdir "$STARTS/out"
   echo "$1" >"$STARTS/out/job.status"
   tar -c -f "$disk" -C "$STARTS/out" .
-  printf 'job: starts after 1 s\njob: done after 2 s\n' >"$console"
+  printf 'job: starts after 1 s\njob: done after %s s of uptime\n' "${2:-2.13}" >"$console"
 }
 . "$STARTS/$number"
 END
@@ -200,6 +200,27 @@ starts() {
   machine 'echo "[!!!!!!] Failed to start up manager. systemd[1]: Freezing execution." >"$console"; exec sleep 30' 'done_with 0'
   run -0 run_machine
   [ "$(starts)" -eq 2 ]
+}
+
+@test "a machine whose clock ran away is started once more, whatever its job said" {
+  local status
+  for status in 0 7; do
+    rm -rf "$BATS_TEST_TMPDIR/starts"
+    machine "done_with $status 1000.5" 'done_with 0'
+    run -0 run_machine
+    [[ "$output" == *"clock ran away: 1000 s inside"* ]]
+    [ "$(starts)" -eq 2 ]
+  done
+}
+
+@test "an x86 machine is told the rate of its counter, as measured" {
+  machine 'echo "$*" >"$STARTS/arguments"; done_with 0'
+  run -0 run_machine
+  local told measured
+  told=$(sed -n 's/.* tsc_early_khz=\([0-9]*\).*/\1/p' "$BATS_TEST_TMPDIR/starts/arguments")
+  measured=$("$BATS_TEST_TMPDIR/build/vm/amd64/counter_khz")
+  [ "$told" -gt $((measured * 99 / 100)) ]
+  [ "$told" -lt $((measured * 101 / 100)) ]
 }
 
 @test "a job that fails is no fault of the emulation" {

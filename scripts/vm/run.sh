@@ -9,9 +9,10 @@
 #     -d DISK    ext4 image to be /var/lib/docker; it is not changed
 # The job is a bash script that runs as root, two CPUs, 4 GB, no network. Docker is installed and not started:
 # `systemctl start docker`. Exit status: the job's; 124 for a machine that had to be stopped, 125 if it
-# never got to the end of its job. Emulation has its own faults: a kernel that panics, or whose systemd gives up or
-# hangs before the job starts (for VM_BOOT_S seconds, default 150), is booted once more, and OUTDIR/console.first.log
-# is what it said.
+# never got to the end of its job. Emulation has its own faults: a kernel that panics, whose systemd gives up or
+# hangs before the job starts (for VM_BOOT_S seconds, default 150), or whose clock ran away (a fifth and 20 s more
+# passed inside than outside: time limits meant nothing), is booted once more, and OUTDIR/console.first.log is what
+# it said.
 # The root disk is made at the first use (root needed) and kept under BUILD/vm/ARCH.
 # An example, unit tests of this machine's build on cgroup v2:
 #   make unit-programs && scripts/vm/run.sh amd64 JOBSCRIPT unit=build/unit tests=tests
@@ -31,8 +32,15 @@ add() { # NAME PATH
     --transform "flags=rh;s,^$(basename "$path" | sed 's/[].[*^$,\\]/\\&/g'),$1," "$(basename "$path")"
 }
 
+# The rate of an x86 machine's counter is told, not left to be found out: see counter_khz.c.
+counter_khz() {
+  local program=$disks/counter_khz
+  [ "$program" -nt "$here/counter_khz.c" ] || "${CC:-cc}" -O2 -o "$program" "$here/counter_khz.c"
+  "$program"
+}
+
 boot() {
-  local waited=0 drives=() append="quiet panic=-1 maxcpus=1 mitigations=off TERM=dumb systemd.unit=job.service systemd.show_status=no"
+  local waited=0 started=$SECONDS drives=() append="quiet panic=-1 maxcpus=1 mitigations=off TERM=dumb systemd.unit=job.service systemd.show_status=no"
   truncate -s 0 "$work/out.tar"
   truncate -s 2G "$work/out.tar"
   drives+=(-drive "file=$disks/root.img,format=raw,if=virtio,snapshot=on,cache=unsafe")
@@ -58,7 +66,7 @@ boot() {
   done
   local status=0
   wait "$machine" || status=$?
-  machine=
+  machine='' took=$((SECONDS - started))
   return $status
 }
 
@@ -68,15 +76,23 @@ clean() {
   rm -rf "$work"
 }
 
-emulation_failed() {
-  ! grep -q 'job: done' "$out/console.log" &&
-    { grep -q 'Kernel panic' "$out/console.log" || ! grep -q 'job: starts' "$out/console.log"; }
+# What went wrong with the emulation, if anything; nothing is said of a job that failed by itself.
+emulation_fault() {
+  local uptime
+  uptime=$(sed -n 's/.*job: done after \([0-9]*\).*/\1/p' "$out/console.log")
+  if [ -n "$uptime" ]; then
+    [ "$uptime" -le $((took * 6 / 5 + 20)) ] || echo "the machine's clock ran away: $uptime s inside, $took s outside"
+  elif grep -q 'Kernel panic' "$out/console.log"; then
+    echo "the emulated kernel panicked"
+  elif ! grep -q 'job: starts' "$out/console.log"; then
+    echo "the emulated machine hung before its job"
+  fi
 }
 
 main() {
   here=$(cd "$(dirname "$0")" && pwd)
-  local option file job status=0
-  limit_s=900 out='' docker_disk='' machine=''
+  local option file job fault status=0
+  limit_s=900 out='' docker_disk='' machine='' took=0
   while getopts o:t:d: option; do
     case $option in
     o) out=$OPTARG ;;
@@ -100,6 +116,7 @@ main() {
   disks=$(realpath -m "${BUILD:-$here/../../build}/vm/$arch")
   out=${out:-$disks/out}
   "$here/rootfs.sh" "$arch" "$disks"
+  [ "$arch" != amd64 ] || console+=" tsc_early_khz=$(counter_khz)"
 
   rm -rf "$out"
   mkdir -p "$out"
@@ -111,8 +128,9 @@ main() {
   done
 
   boot || status=$?
-  if emulation_failed; then
-    echo "run.sh: the emulated kernel panicked or hung; trying once more" >&2
+  fault=$(emulation_fault)
+  if [ -n "$fault" ]; then
+    echo "run.sh: $fault; trying once more" >&2
     mv "$out/console.log" "$out/console.first.log"
     status=0
     boot || status=$?
