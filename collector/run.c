@@ -64,6 +64,39 @@ struct run {
 	bool has_container_events, has_throttling, has_times;
 };
 
+/* ---- samples */
+
+static void add_point(struct run *run)
+{
+	struct cgroup_cpu cpu;
+	struct timespec fresh;
+	int64_t at_ns = now_ns();
+	/* A running task is charged at its next tick, or when somebody asks for its clock. */
+	if (run->has_cpu_clock)
+		clock_gettime(run->cpu_clock, &fresh);
+	struct error ignored; /* the final reading tells */
+	if (cgroup_get_cpu(&run->leaf, &cpu, &ignored))
+		return;
+	cpu_points_add(&run->points, at_ns, &cpu);
+}
+
+static void add_memory_sample(struct run *run)
+{
+	struct run_facts *facts = run->facts;
+	struct memory_sample sample;
+	struct error ignored; /* no sample at all becomes a missing fact */
+	int64_t swap_bytes;
+	if (cgroup_get_memory(&run->leaf, &sample, &ignored))
+		return;
+	facts->memory_samples++;
+	if (facts->at_peak.total_bytes == FACT_MISSING ||
+		sample.total_bytes > facts->at_peak.total_bytes)
+		facts->at_peak = sample;
+	if (run->setup->machine_swaps && !cgroup_get_swap(&run->leaf, &swap_bytes, &ignored) &&
+		swap_bytes > run->swap_peak_bytes)
+		run->swap_peak_bytes = swap_bytes;
+}
+
 /* ---- ending a run */
 
 /* Kill all of it. Without cgroup.kill a collector of no privilege may not, but the launcher may. */
@@ -95,6 +128,7 @@ static void at_barrier(struct run *run)
 	struct launch_probe probe;
 	struct error err;
 	facts->done_ns = now_ns();
+	add_memory_sample(run); /* a short run has had none yet */
 	if (launcher_probe(run->setup->launcher, &probe, &err)) {
 		run_facts_miss(facts, "rss_peak_bytes", err.text);
 		run_facts_miss(facts, "pss_bytes", err.text);
@@ -160,38 +194,7 @@ static void launcher_changed(void *context)
 		     launcher_exited(run->setup->launcher, &run->exited);
 }
 
-/* ---- samples */
-
-static void add_point(struct run *run)
-{
-	struct cgroup_cpu cpu;
-	struct timespec fresh;
-	int64_t at_ns = now_ns();
-	/* A running task is charged at its next tick, or when somebody asks for its clock. */
-	if (run->has_cpu_clock)
-		clock_gettime(run->cpu_clock, &fresh);
-	struct error ignored; /* the final reading tells */
-	if (cgroup_get_cpu(&run->leaf, &cpu, &ignored))
-		return;
-	cpu_points_add(&run->points, at_ns, &cpu);
-}
-
-static void add_memory_sample(struct run *run)
-{
-	struct run_facts *facts = run->facts;
-	struct memory_sample sample;
-	struct error ignored; /* no sample at all becomes a missing fact */
-	int64_t swap_bytes;
-	if (cgroup_get_memory(&run->leaf, &sample, &ignored))
-		return;
-	facts->memory_samples++;
-	if (facts->at_peak.total_bytes == FACT_MISSING ||
-		sample.total_bytes > facts->at_peak.total_bytes)
-		facts->at_peak = sample;
-	if (run->setup->machine_swaps && !cgroup_get_swap(&run->leaf, &swap_bytes, &ignored) &&
-		swap_bytes > run->swap_peak_bytes)
-		run->swap_peak_bytes = swap_bytes;
-}
+/* ---- when samples are due */
 
 static void sample_due(struct timer *timer)
 {
@@ -410,13 +413,12 @@ static void take_memory(struct run *run)
 		facts->memory_peak_bytes = facts->at_peak.total_bytes;
 		if (!facts->memory_samples)
 			run_facts_miss(facts, "memory_peak_bytes",
-				"there is no memory.peak, and the run was too short to sample");
+				"there is no memory.peak, and the run ended before it was sampled");
 	} else if (cgroup_get_peak(&run->leaf, &facts->memory_peak_bytes, &err)) {
 		run_facts_miss(facts, "memory_peak_bytes", err.text);
 	}
 	if (!facts->memory_samples)
-		run_facts_miss(
-			facts, "at_peak", "the run was too short for a sample of memory.stat");
+		run_facts_miss(facts, "at_peak", "the run ended before its memory was sampled");
 	if (cgroup_get_refaults(&run->leaf, &facts->refault_events, &err))
 		run_facts_miss(facts, "refault_events", err.text);
 	facts->swap_peak_bytes = run->swap_peak_bytes;

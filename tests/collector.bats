@@ -438,6 +438,12 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   is '.mode == "local" and .machine.cpus_online > 0' "$out/environment.json"
 }
 
+@test "a run that ends before a sample is due has the parts of its memory all the same" {
+  needs_cgroups
+  "$COLLECTOR" run "$(plan_with floor)" --scenarios one --sessions 1 --out "$out" >/dev/null
+  is '.memory_at_peak.total > 0 and .memory_at_peak.total <= .memory_peak_bytes + 524288' "$out/runs.jsonl"
+}
+
 @test "an executable that cannot be executed is a contender's crash" {
   needs_cgroups
   printf '\177ELFnonsense' >"$BATS_TEST_TMPDIR/broken"
