@@ -225,6 +225,8 @@ BENCH_RUN = $(PREFIX)/bin/collector run '$(PLAN)' --contenders='$(CONTENDERS)' -
 # What is wrong with the plan or a setting is told before minutes of building.
 .PHONY: bench
 bench:
+	$(if $(CONTENDER),@echo "make bench: CONTENDER=$(CONTENDER): is for make up; here: CONTENDERS=c,$(CONTENDER)" >&2; exit 2)
+	$(if $(RESUME),@echo "make bench: RESUME=$(RESUME): is for make up; here: $(PREFIX)/bin/collector run --resume results/$(RESUME)" >&2; exit 2)
 	@scripts/deps.sh build
 	@$(MAKE) --no-print-directory -s $(PREFIX)/bin/collector
 	@$(BENCH_RUN) --dry-run >/dev/null
@@ -264,9 +266,10 @@ deps:
 check:
 	@scripts/deps.sh build static test browser rust
 	@$(MAKE) --no-print-directory all runtimes unit-programs
-	-@$(MAKE) --no-print-directory rust # where it cannot be built, its conformance fails and the rest is tested
+	-@$(MAKE) --no-print-directory rust # where it cannot be built, its tests fail and the rest is tested
 	@BUILD=$(BUILD) scripts/check.sh \
 		"unit=$(MAKE) --no-print-directory unit" \
+		"rust-unit=$(MAKE) --no-print-directory rust-test" \
 		$(foreach b,$(BATS),"$(basename $(notdir $(b)))=bats --tap $(b)") \
 		"conformance=$(MAKE) --no-print-directory conformance" \
 		"clients=$(MAKE) --no-print-directory clients" \
@@ -402,7 +405,7 @@ bench-mock: $(BUILD)/bench/bench-mock $(PREFIX)/bin/mockllm $(PREFIX)/bin/tmtool
 	@$< --mock $(PREFIX)/bin/mockllm --tool $(PREFIX)/bin/tmtool --streams $(STREAMS)
 
 # ---- containers (docs/containers.md)
-## up: play a plan in containers; installs and starts Docker if need be (as of bench, and CONTENDER=MANIFEST of one's own)
+## up: play a plan in containers; installs and starts Docker if need be (settings as of bench but OUT, and CONTENDER=MANIFEST of one's own)
 .PHONY: up
 up:
 	@BUILD=$(BUILD) scripts/up.sh

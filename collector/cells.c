@@ -220,6 +220,12 @@ static void pool_figure(
 	figure->pooled = json_real_value(json_object_get(distribution, key->statistic->name));
 }
 
+/* A peak at the limit may have wanted more; between two samples there may have been more. */
+static bool is_lower_bound(const struct run_record *run)
+{
+	return run->at_limit || !strcmp(run->backend, "v2-sampled");
+}
+
 static void make_figure(struct cell *cell, size_t i, struct turn_figures *pool)
 {
 	const struct figure_key *key = figure_key(i);
@@ -233,7 +239,7 @@ static void make_figure(struct cell *cell, size_t i, struct turn_figures *pool)
 	bool memory = !strncmp(key->figure->name, "memory_", 7);
 	for (size_t k = 0; k < cell->completed_count; k++) {
 		figure->values[k] = run_value(cell->completed[k], key);
-		figure->at_least |= memory && cell->completed[k]->at_limit;
+		figure->at_least |= memory && is_lower_bound(cell->completed[k]);
 	}
 	estimate(figure, cell);
 	if (key->statistic && pool)
@@ -316,8 +322,13 @@ static size_t block_values(const struct cell *cell, size_t key, struct block_val
 	return kept;
 }
 
-int cells_pair(const struct cell *left, const struct cell *right, size_t key, double **values,
-	const char **why)
+/*
+ * The pairs of a comparison: log(left / right) of each block in which both have the figure. Returns
+ * their number; *values is malloc'ed. -1, and the reason in *why (static), when the two cannot be
+ * compared: other setting or sessions, no estimate, values that are not above zero.
+ */
+static int cells_pair(const struct cell *left, const struct cell *right, size_t key,
+	double **values, const char **why)
 {
 	*why = NULL;
 	if (strcmp(left->setting, right->setting) || left->sessions != right->sessions)

@@ -33,7 +33,7 @@ struct cell_figure {
 	double pooled;
 	size_t samples; /* pooled: their number, and how many are negative */
 	size_t negative;
-	bool at_least;             /* some run stood at its memory limit */
+	bool at_least;             /* a lower bound: some run stood at its limit, or was sampled */
 	double fence_lo, fence_hi; /* Tukey's; values outside are flagged */
 	char *missing;             /* why `known` is false; malloc'ed */
 };
@@ -65,14 +65,6 @@ struct cells {
 int cells_make(int dir_fd, struct results *results, struct cells *out, struct error *err);
 void cells_release(struct cells *cells);
 #define auto_cells __attribute__((cleanup(cells_release)))
-
-/*
- * The pairs of a comparison: log(left / right) of each block in which both have the figure. Returns
- * their number; *values is malloc'ed. -1, and the reason in *why (static), when the two cannot be
- * compared: other setting or sessions, no estimate, values that are not above zero.
- */
-int cells_pair(const struct cell *left, const struct cell *right, size_t key, double **values,
-	const char **why);
 
 /* left ÷ right over blocks, with its interval (minimum and maximum of the blocks where confidence
  * is 0 in the result). False, and the reason in *why, where there is none. */

@@ -177,7 +177,7 @@ static const struct cell *find_cell(const struct cells *cells, const char *conte
 
 struct finding {
 	bool estimated, interval;
-	bool at_least, at_most; /* a peak stood at its limit: no end on that side */
+	bool at_least, at_most; /* of lower bounds (struct cell_figure): no end on that side */
 	double value, lo, hi;
 	size_t pairs;
 	const char *why;
@@ -229,11 +229,12 @@ static struct finding find(
 	if (out.estimated && !out.interval)
 		out.why = "too few blocks for an interval at this confidence";
 	else if (out.at_least || out.at_most)
-		out.why =
-			out.at_least && out.at_most
-				? "both stood at their memory limit: nothing is known of the ratio"
-			: out.at_least ? "left stood at its memory limit: it is at least this"
-				       : "right stood at its memory limit: it is at most this";
+		out.why = out.at_least && out.at_most ? "both are lower bounds (at the limit, or "
+							"sampled): nothing is known of the ratio"
+			  : out.at_least ? "left is a lower bound (at its limit, or sampled): it "
+					   "is at least this"
+					 : "right is a lower bound (at its limit, or sampled): it "
+					   "is at most this";
 	return out;
 }
 

@@ -143,7 +143,7 @@ static void run_usage(FILE *out)
 	overrides_usage(out);
 	fputs("Lists are separated by commas. NO_COLOR takes colours away.\n"
 	      "exit status: 0 all measured and ok, 1 failed, 2 bad usage or input, 3 some runs\n"
-	      "not ok or not valid, 130 or 143 interrupted\n",
+	      "not ok or not valid, 129, 130 or 143 interrupted\n",
 		out);
 }
 
@@ -270,7 +270,7 @@ static void doctor_usage(FILE *out)
 		out);
 }
 
-/* Docker's socket: where the environment says, else that of this machine's engine or of ours. */
+/* Docker's socket: where the environment says, else this machine's, else our engine's. */
 static char *engine_socket(void)
 {
 	static const char *const usual[] = {
@@ -278,7 +278,7 @@ static char *engine_socket(void)
 	const char *host = getenv("DOCKER_HOST");
 	if (host && !strncmp(host, "unix://", 7))
 		return xstrdup(host + 7);
-	for (size_t i = 1; i < sizeof usual / sizeof *usual; i++)
+	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
 		if (!access(usual[i], R_OK | W_OK))
 			return xstrdup(usual[i]);
 	return xstrdup(usual[0]);

@@ -32,7 +32,7 @@ void output_release(struct output *output)
 
 /* ---- reading */
 
-enum drained output_read_some(int fd, char *bytes, size_t size, ssize_t *got)
+static enum drained read_some(int fd, char *bytes, size_t size, ssize_t *got)
 {
 	*got = read(fd, bytes, size);
 	if (*got < 0)
@@ -45,7 +45,7 @@ enum drained output_read_stdout(struct output *output, int fd)
 {
 	char bytes[PIECE];
 	ssize_t got;
-	enum drained drained = output_read_some(fd, bytes, sizeof bytes, &got);
+	enum drained drained = read_some(fd, bytes, sizeof bytes, &got);
 	if (got <= 0)
 		return drained;
 	output->out_bytes += got;
@@ -66,7 +66,7 @@ enum drained output_read_stderr(struct output *output, int fd)
 {
 	char bytes[PIECE];
 	ssize_t got;
-	enum drained drained = output_read_some(fd, bytes, sizeof bytes, &got);
+	enum drained drained = read_some(fd, bytes, sizeof bytes, &got);
 	if (got > 0)
 		add_stderr(output, bytes, (size_t)got);
 	return output->err_total < STDERR_READ_MAX ? drained : DRAINED_END;
@@ -82,7 +82,7 @@ int output_read_start(int fd, struct buf *text, int64_t deadline_ns)
 			(poll(&ready, 1, (int)(left_ns / NS_PER_MS) + 1) < 0 && errno != EINTR))
 			return -1;
 		ssize_t got;
-		enum drained drained = output_read_some(fd, bytes, sizeof bytes, &got);
+		enum drained drained = read_some(fd, bytes, sizeof bytes, &got);
 		if (drained == DRAINED_END)
 			return got ? -1 : 0;
 		size_t room = text->max - text->length;

@@ -35,8 +35,6 @@ enum drained {
 /* Read one piece of a non-blocking descriptor, so that no writer keeps the loop. */
 enum drained output_read_stdout(struct output *output, int fd);
 enum drained output_read_stderr(struct output *output, int fd);
-/* The same into a buffer of the caller's; *got as of read(2). */
-enum drained output_read_some(int fd, char *bytes, size_t size, ssize_t *got);
 
 /* Read to the end of a non-blocking descriptor and keep the first bytes, as many as `text` may
  * hold. Returns -1 when `deadline_ns` (CLOCK_MONOTONIC) comes first. */

@@ -139,7 +139,7 @@ char *view_shown_interval(const struct view_figure *figure)
 	return figure->confidence > 0 ? xasprintf("[%s, %s]", lo, hi) : xasprintf("%s–%s", lo, hi);
 }
 
-char *view_shown_ratio(const json_t *ratio)
+static char *shown_ratio(const json_t *ratio)
 {
 	double value;
 	if (!read_number(ratio, "ratio", &value))
@@ -153,7 +153,7 @@ char *view_times_best(const json_t *summary, const json_t *cell, const char *key
 {
 	if (view_is_best(summary, cell, key))
 		return xstrdup("best");
-	return view_shown_ratio(view_ratio(summary, cell, key, "best"));
+	return shown_ratio(view_ratio(summary, cell, key, "best"));
 }
 
 struct view_figure view_ratio_interval(const json_t *ratio)
@@ -222,16 +222,4 @@ char *view_setting(const json_t *setting)
 	if (!view_flag(setting, "timed"))
 		buf_addf(&out, " · emulated: no times");
 	return steal_ptr(out.data);
-}
-
-const char *view_title(const json_t *summary, const char *contender)
-{
-	size_t i;
-	const json_t *item;
-	json_array_foreach(json_object_get(json_object_get(summary, "plan"), "contenders"), i, item)
-	{
-		if (!strcmp(view_text(item, "name"), contender))
-			return view_text(item, "title");
-	}
-	return contender;
 }

@@ -19,7 +19,7 @@ struct view_figure {
 	bool pooled_known;
 	double pooled;
 	int64_t n;
-	bool at_least, at_most;     /* of what stood at its memory limit */
+	bool at_least, at_most;     /* of lower bounds */
 	const char *unit, *missing; /* missing: "" where known */
 };
 struct view_figure view_figure(const json_t *cell, const char *key);
@@ -41,9 +41,8 @@ bool view_is_best(const json_t *summary, const json_t *cell, const char *key);
 char *view_shown(const struct view_figure *figure, bool pooled);
 /* "[11.9, 12.8]", "11.9–12.8" for minimum and maximum; malloc'ed, NULL where not known. */
 char *view_shown_interval(const struct view_figure *figure);
-/* "×1.23"; malloc'ed, NULL where `ratio` is NULL or has none. */
-char *view_shown_ratio(const json_t *ratio);
-/* The same of a cell against the best, which itself reads "best". */
+/* "×1.23": a cell against the best, which itself reads "best"; malloc'ed, NULL where there is none.
+ */
 char *view_times_best(const json_t *summary, const json_t *cell, const char *key);
 /* A ratio, and a hypothesis's finding, as a figure for view_shown and view_shown_interval. The
  * latter is known only with its interval. */
@@ -60,8 +59,5 @@ const char *view_memory_key(const json_t *summary, size_t setting);
 /* "quick · 512 MiB · split · shipped · local · v1": what a setting is, in a line. malloc'ed, not
  * escaped. */
 char *view_setting(const json_t *setting);
-
-/* The title of a contender, its name if the plan gives none. */
-const char *view_title(const json_t *summary, const char *contender);
 
 #endif

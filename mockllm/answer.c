@@ -189,9 +189,30 @@ static void flush_chunk(struct answer_scratch *scratch)
 	buf_clear(&scratch->events);
 }
 
+/* Texts for the status lines in use. */
+static const char *reason(int status)
+{
+	switch (status) {
+	case 200:
+		return "OK";
+	case 400:
+		return "Bad Request";
+	case 404:
+		return "Not Found";
+	case 405:
+		return "Method Not Allowed";
+	case 409:
+		return "Conflict";
+	case 413:
+		return "Content Too Large";
+	default:
+		return "Internal Server Error";
+	}
+}
+
 static void add_head(struct buf *out, int status, const char *type, bool keep_alive)
 {
-	addf(out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s", status, answer_reason(status), type,
+	addf(out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s", status, reason(status), type,
 		keep_alive ? "" : "Connection: close\r\n");
 }
 
@@ -316,24 +337,4 @@ struct answer *answer_error(
 	addf(&bytes, "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
 	struct answer_send send = {0, bytes.length};
 	return pack(&bytes, &send, 1, keep_alive);
-}
-
-const char *answer_reason(int status)
-{
-	switch (status) {
-	case 200:
-		return "OK";
-	case 400:
-		return "Bad Request";
-	case 404:
-		return "Not Found";
-	case 405:
-		return "Method Not Allowed";
-	case 409:
-		return "Conflict";
-	case 413:
-		return "Content Too Large";
-	default:
-		return "Internal Server Error";
-	}
 }

@@ -54,7 +54,4 @@ struct answer *answer_error(
 /* Its body alone. malloc'ed. */
 char *answer_error_body(const char *type, const char *code, const char *message);
 
-/* Texts for the status lines in use. */
-const char *answer_reason(int status);
-
 #endif

@@ -15,7 +15,7 @@ static void skip_blanks(struct scan *scan)
 		scan->at++;
 }
 
-bool scan_peek(struct scan *scan, char c)
+static bool peek(struct scan *scan, char c)
 {
 	skip_blanks(scan);
 	return scan->at < scan->end && *scan->at == c;
@@ -23,7 +23,7 @@ bool scan_peek(struct scan *scan, char c)
 
 bool scan_char(struct scan *scan, char c)
 {
-	if (!scan_peek(scan, c))
+	if (!peek(scan, c))
 		return false;
 	scan->at++;
 	return true;
@@ -333,8 +333,8 @@ bool scan_skip(struct scan *scan)
 	bool is_object[DEPTH_MAX];
 	size_t depth = 0;
 	for (;;) {
-		bool opens_object = scan_peek(scan, '{');
-		if (opens_object || scan_peek(scan, '[')) {
+		bool opens_object = peek(scan, '{');
+		if (opens_object || peek(scan, '[')) {
 			scan->at++;
 			if (!scan_char(scan, opens_object ? '}' : ']')) {
 				if (depth == DEPTH_MAX)

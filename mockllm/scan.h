@@ -15,8 +15,6 @@ struct scan {
 
 /* Skip blanks; true and past it if `c` comes next. */
 bool scan_char(struct scan *scan, char c);
-/* The same, but never moves past anything but blanks when it is not `c`. */
-bool scan_peek(struct scan *scan, char c);
 
 /* A string whose value is exactly these bytes (UTF-8). */
 bool scan_text(struct scan *scan, const char *text, size_t length);

@@ -15,7 +15,7 @@ if has_client && has_compose && find_engine; then
   docker compose --progress quiet -f docker-compose.yml --profile all down --volumes --remove-orphans
   if [ "${1:-}" = --images ] && [ "${DOCKER_HOST:-}" != "unix://$engine_socket" ]; then
     mapfile -t images < <(docker image ls --format '{{.Repository}}:{{.Tag}}' |
-      grep -E '^(turnmeter-[a-z0-9-]+:latest|turnmeter/base:.*)$')
+      grep -E '^turnmeter(-[a-z0-9-]+|/base):[^<]')
     if [ ${#images[@]} -gt 0 ]; then
       say "removing the images ${images[*]}"
       docker image rm "${images[@]}" >/dev/null

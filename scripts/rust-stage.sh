@@ -73,7 +73,7 @@ cargo+=(--offline --target "$target" --manifest-path /build/src/Cargo.toml
 unshare --mount --net -- sh -euc 'mount --bind /proc "$1/proc"; shift; exec "$@"' sh "$stage" \
   chroot "$stage" env -i PATH=/usr/bin:/bin HOME=/build LC_ALL=C.UTF-8 CARGO_HOME=/build/cargo \
   CARGO_TARGET_DIR=/build/target CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 RUSTFLAGS='-C target-feature=+crt-static' \
-  "$linker=${target/-unknown/}-gcc" ${RUST_PROFILE_LTO:+CARGO_PROFILE_RELEASE_LTO=$RUST_PROFILE_LTO} \
+  "$linker=${target/-unknown/}-gcc" \
   "${cargo[@]}"
 
 if [ "$command" = build ]; then

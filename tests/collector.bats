@@ -510,11 +510,12 @@ plan_with() { # CONTENDER-MANIFEST…: a plan of this test's own
   local row arguments
   echo '{' >"$BATS_TEST_TMPDIR/bad.json"
   for row in "PLAN=none.json|cannot open 'none.json'" "PLAN=configs|configs: must be a regular file" "PLAN=$BATS_TEST_TMPDIR/bad.json|$BATS_TEST_TMPDIR/bad.json: line 2" \
-    "PLAN=|cannot open ''" "SESSIONS=x|--sessions: must be" "CONTENDERS=c,|--contenders: must be" "MEMORY=lots|MEMORY: must be" "TTFT_MS=-1|TTFT_MS: must be"; do
+    "PLAN=|cannot open ''" "SESSIONS=x|--sessions: must be" "CONTENDERS=c,|--contenders: must be" "MEMORY=lots|MEMORY: must be" "TTFT_MS=-1|TTFT_MS: must be" \
+    "CONTENDER=my.json|CONTENDER=my.json: is for make up; here: CONTENDERS=c,my.json" "RESUME=a|RESUME=a: is for make up; here: "; do
     run -2 make -s BUILD="$BUILD" bench "${row%%|*}"
     # the second line is make's own
     [ "${#lines[@]}" -eq 2 ]
-    [[ ${lines[0]} == "collector: ${row#*|}"* ]] || {
+    [[ ${lines[0]} == "collector: ${row#*|}"* || ${lines[0]} == "make bench: ${row#*|}"* ]] || {
       echo "$row: $output"
       return 1
     }

@@ -5,7 +5,9 @@ Every block runs each agent once on each cell (scenario and sessions), in a shuf
 seed for all: ratios are taken within blocks. One JSON line for each figure and pair of agents:
   {"figure","scenario","sessions","left","right","ratio","lo","hi","must","pass", ...}
 ratio is the Hodges-Lehmann estimate of left / right with its exact signed-rank interval; values are
-medians over blocks. A line with a "must" that is missed makes the exit code 1.
+medians over blocks. A run in which the mock itself was late (its p99 beyond --late-us, the bound of plans)
+is played again, as the collector does; one that stays so is left out. A line with a "must" that is missed
+makes the exit code 1.
 """
 
 import argparse
@@ -25,6 +27,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+MAX_ATTEMPTS = 4  # of a run that the instrument spoils
 
 # figure -> unit
 FIGURES = {
@@ -141,6 +145,19 @@ def run_agent(options, mock, directory, name, scenario, sessions, seed):
     return figures_of(ledger, started_ns, rss, usage)
 
 
+def spoilt(run, options):
+    """By the instrument: no more is to be learned from such a run than from the collector's invalid ones."""
+    return run.get("late_self_p99_us", 0) > options.late_us
+
+
+def run_validly(options, *run):
+    for _ in range(MAX_ATTEMPTS):
+        result = run_agent(options, *run)
+        if not spoilt(result, options):
+            break
+    return result
+
+
 def figures_of(ledger, started_ns, rss, usage):
     columns = {column: at for at, column in enumerate(ledger["columns"])}
     sessions = {}
@@ -204,6 +221,7 @@ def compare(options, results, cell, musts):
                 (a[figure], b[figure])
                 for a, b in zip(results[left, cell], results[right, cell])
                 if a.get(figure) is not None and b.get(figure) is not None
+                and not spoilt(a, options) and not spoilt(b, options)
             ]
             both = [(a, b) for a, b in both if a > 0 and b > 0]
             if not both:
@@ -232,12 +250,15 @@ def matches(must, figure, cell, left, right):
     )
 
 
-def table(results, cells, agents):
+def table(options, results, cells, agents):
     """Medians for people, on stderr."""
     for cell in cells:
         print(f"\n{cell[0]}, {cell[1]} sessions", file=sys.stderr)
         for agent in agents:
-            runs = [run for run in results[agent, cell] if "problem" not in run]
+            runs = [run for run in results[agent, cell] if "problem" not in run and not spoilt(run, options)]
+            late = sum(spoilt(run, options) for run in results[agent, cell])
+            if late:
+                print(f"  {agent:10} {late} runs left out: the mock was late", file=sys.stderr)
             problems = [run["problem"] for run in results[agent, cell] if "problem" in run]
             if problems:
                 print(f"  {agent:10} {len(problems)} runs failed: {problems[0]}", file=sys.stderr)
@@ -284,6 +305,7 @@ def main():
     parser.add_argument("--nice", type=int, help="of mock and agents; a negative one where other work runs beside (root)")
     parser.add_argument("--musts", help="JSON list of {figure, scenario, sessions, left, right, at_most}, the first that fits counts: musts.json")
     parser.add_argument("--limit-s", type=int, default=300)
+    parser.add_argument("--late-us", type=float, default=1000, help="the mock's own lateness, p99, that a run may have")
     parser.add_argument("--store", help="file that keeps the blocks: they are added to those of earlier calls, so that a long comparison fits into short quiet times")
     options = parser.parse_args()
     options.prefix, options.stamp = (os.path.abspath(path) for path in (options.prefix, options.stamp))
@@ -315,14 +337,14 @@ def main():
                 order.shuffle(runs)
                 for agent, cell in runs:
                     seed = options.seed * 1000 + block
-                    results[agent, cell].append(run_agent(options, mock, directory, agent, *cell, seed))
+                    results[agent, cell].append(run_validly(options, mock, directory, agent, *cell, seed))
                 store(options, results)
         finally:
             mock.stop()
     missed = False
     for cell in cells:
         missed |= compare(options, results, cell, musts)
-    table(results, cells, agents)
+    table(options, results, cells, agents)
     failed = any("problem" in run for runs in results.values() for run in runs)
     sys.exit(1 if missed or failed else 0)
 

@@ -246,8 +246,6 @@ async function runCase(agent, test) {
 	const server = new ScriptedServer([], { secure: secure?.secure, early: test.early });
 	context.server = server;
 	server.answers = typeof test.answers === 'function' ? test.answers(context) : (test.answers ?? []);
-	const unless = await test.unless?.();
-	if (unless) return [];
 	await server.listen(test.listen);
 	const environment = {
 		AGENT_CONTRACT: '1',
@@ -307,7 +305,7 @@ function judge(test, context) {
 
 const queue = chosen.flatMap((test) => agents.map((agent) => [agent, test]));
 
-const counts = { pass: 0, fail: 0, runtime: 0 };
+const counts = { pass: 0, fail: 0, runtime: 0, skip: 0 };
 const printed = new Set();
 function print(agent, test, result, note) {
 	counts[result]++;
@@ -320,6 +318,11 @@ async function worker(slow) {
 		const at = queue.findIndex(([, test]) => Boolean(test.slow) === slow);
 		if (at < 0) return;
 		const [[agent, test]] = queue.splice(at, 1);
+		const unless = await test.unless?.();
+		if (unless) {
+			print(agent, test, 'skip', unless);
+			continue;
+		}
 		let failures;
 		try {
 			failures = await runCase(agent, test);
@@ -341,5 +344,5 @@ queue.sort(([, a], [, b]) => (b.limitMs ?? 0) - (a.limitMs ?? 0));
 await Promise.all([...workers(SLOW_JOBS, true), ...workers(Number(options.jobs), false)]);
 let missing = 0;
 for (const test of chosen) for (const agent of agents) if (!printed.has(`${agent.name} ${test.name}`)) missing++;
-process.stderr.write(`conformance: ${counts.pass} passed, ${counts.runtime} decided by the runtime, ${counts.fail} failed, ${missing} missing\n`);
+process.stderr.write(`conformance: ${counts.pass} passed, ${counts.runtime} decided by the runtime, ${counts.fail} failed, ${counts.skip} skipped, ${missing} missing\n`);
 process.exit(counts.fail + missing > 0 ? 1 : 0);

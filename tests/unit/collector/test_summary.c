@@ -435,6 +435,25 @@ static void outliers_are_flagged_and_stay(void **state)
 	folder_remove(&folder);
 }
 
+static void a_sampled_peak_reads_at_least(void **state)
+{
+	(void)state;
+	struct folder folder = folder_make(NULL);
+	json_auto_t *records = records_of(&folder, "c", 3, 1);
+	size_t i;
+	json_t *record;
+	json_array_foreach(records, i, record)
+	{
+		json_object_set_new(record, "cgroup_backend", json_string("v2-sampled"));
+	}
+	json_auto_t *summary = summary_of(&folder, records);
+	const json_t *cell = cell_of(summary, "c", 2);
+	assert_true(
+		json_is_true(json_object_get(figure_of(cell, "memory_peak_bytes"), "at_least")));
+	assert_null(json_object_get(figure_of(cell, "cpu_usec_per_turn"), "at_least"));
+	folder_remove(&folder);
+}
+
 static void a_peak_at_the_limit_reads_at_least(void **state)
 {
 	(void)state;
@@ -643,6 +662,7 @@ int main(void)
 		cmocka_unit_test(ten_percent_may_fail),
 		cmocka_unit_test(outliers_are_flagged_and_stay),
 		cmocka_unit_test(a_peak_at_the_limit_reads_at_least),
+		cmocka_unit_test(a_sampled_peak_reads_at_least),
 		cmocka_unit_test(emulated_runs_have_memory_and_no_times),
 		cmocka_unit_test(a_value_that_is_not_above_zero_has_no_ratio),
 		cmocka_unit_test(the_manifest_says_what_is_a_yardstick_and_never_best),
