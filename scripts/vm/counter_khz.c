@@ -1,14 +1,16 @@
-// counter_khz: how fast the counter runs that the emulator gives an x86 machine as its time stamp counter, in kHz.
-// QEMU without -icount hands on the host's own: the time stamp counter on x86, the virtual timer's on aarch64. A machine
-// that finds it out by itself, against timers that a busy host lets wait, can be wrong by a factor: its clock then runs
-// away. Linux takes the value as tsc_early_khz=.
+// counter_khz: how fast the counter runs that the emulator gives an x86 machine as its time stamp
+// counter, in kHz. QEMU without -icount hands on the host's own: the time stamp counter on x86, the
+// virtual timer's on aarch64. A machine that finds it out by itself, against timers that a busy
+// host lets wait, can be wrong by a factor: its clock then runs away. Linux takes the value as
+// tsc_early_khz=.
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>
 
 enum { INTERVAL_NS = 100000000 };
 
-static uint64_t counter(void) {
+static uint64_t counter(void)
+{
 #if defined(__x86_64__)
 	return __builtin_ia32_rdtsc();
 #elif defined(__aarch64__)
@@ -26,8 +28,10 @@ struct moment {
 	uint64_t doubt; // ticks that passed while the clock was read
 };
 
-// The clock read between two looks at the counter; of several readings the one that was disturbed least.
-static struct moment now(void) {
+// The clock read between two looks at the counter; of several readings the one that was disturbed
+// least.
+static struct moment now(void)
+{
 	struct moment best = {.doubt = UINT64_MAX};
 
 	for (int i = 0; i < 20; i++) {
@@ -46,7 +50,8 @@ static struct moment now(void) {
 	return best;
 }
 
-int main(void) {
+int main(void)
+{
 	struct moment first = now(), last;
 
 	nanosleep(&(struct timespec){.tv_nsec = INTERVAL_NS}, NULL);
