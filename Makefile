@@ -225,8 +225,8 @@ BENCH_RUN = $(PREFIX)/bin/collector run '$(PLAN)' --contenders='$(CONTENDERS)' -
 # What is wrong with the plan or a setting is told before minutes of building.
 .PHONY: bench
 bench:
-	$(if $(CONTENDER),@echo "make bench: CONTENDER=$(CONTENDER): is for make up; here: CONTENDERS=c,$(CONTENDER)" >&2; exit 2)
-	$(if $(RESUME),@echo "make bench: RESUME=$(RESUME): is for make up; here: $(PREFIX)/bin/collector run --resume results/$(RESUME)" >&2; exit 2)
+	@if [ -n '$(CONTENDER)' ]; then echo 'make bench: CONTENDER=$(CONTENDER): is for make up; here: CONTENDERS=c,$(CONTENDER)' >&2; exit 2; fi
+	@if [ -n '$(RESUME)' ]; then echo 'make bench: RESUME=$(RESUME): is for make up; here: $(PREFIX)/bin/collector run --resume results/$(RESUME)' >&2; exit 2; fi
 	@scripts/deps.sh build
 	@$(MAKE) --no-print-directory -s $(PREFIX)/bin/collector
 	@$(BENCH_RUN) --dry-run >/dev/null
