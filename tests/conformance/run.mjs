@@ -318,13 +318,13 @@ async function worker(slow) {
 		const at = queue.findIndex(([, test]) => Boolean(test.slow) === slow);
 		if (at < 0) return;
 		const [[agent, test]] = queue.splice(at, 1);
-		const unless = await test.unless?.();
-		if (unless) {
-			print(agent, test, 'skip', unless);
-			continue;
-		}
 		let failures;
 		try {
+			const unless = await test.unless?.();
+			if (unless) {
+				print(agent, test, 'skip', unless);
+				continue;
+			}
 			failures = await runCase(agent, test);
 		} catch (error) {
 			failures = [`the case itself failed: ${error.stack}`];
