@@ -1,5 +1,6 @@
 #include "collector/cells.h"
 
+#include "collector/record.h"
 #include "collector/samples.h"
 #include "collector/stats.h"
 #include "common/cleanup.h"
@@ -223,7 +224,7 @@ static void pool_figure(
 /* A peak at the limit may have wanted more; between two samples there may have been more. */
 static bool is_lower_bound(const struct run_record *run)
 {
-	return run->at_limit || !strcmp(run->backend, "v2-sampled");
+	return run->at_limit || !strcmp(run->backend, record_backend_name(CGROUP_V2_SAMPLED));
 }
 
 static void make_figure(struct cell *cell, size_t i, struct turn_figures *pool)

@@ -71,7 +71,7 @@ static json_t *limits(const struct run_limits *from)
 	return out;
 }
 
-static const char *backend_name(enum cgroup_backend backend)
+const char *record_backend_name(enum cgroup_backend backend)
 {
 	switch (backend) {
 	case CGROUP_V2:
@@ -105,7 +105,7 @@ static void put_identity(struct draft *draft, const struct run_identity *identit
 	json_object_set_new(both, "asked", limits(&identity->asked));
 	json_object_set_new(both, "in_force", limits(&identity->in_force));
 	put(draft, "limits", both);
-	put(draft, "cgroup_backend", json_string(backend_name(draft->facts->backend)));
+	put(draft, "cgroup_backend", json_string(record_backend_name(draft->facts->backend)));
 	put(draft, "machine_id", text(identity->machine_id));
 	put(draft, "suite_version", text(identity->suite_version));
 	put(draft, "executable_sha256", text(identity->executable_sha256));

@@ -73,6 +73,9 @@ struct run_identity {
  */
 json_t *record_make(const struct run_identity *identity, const struct run_facts *facts);
 
+/* What a record calls it: its "cgroup_backend". Static. */
+const char *record_backend_name(enum cgroup_backend backend);
+
 /*
  * Write samples/RUN.csv below the results folder `dir_fd` (the folder samples/ is made when it is
  * not there): temporary name, fsync, rename. Times are ns from the run's start (spawn_ns). Without
